@@ -1,0 +1,1 @@
+//! The process on a frontend host: keeps the kernel's maps current and reports what it sees.

@@ -1,0 +1,1 @@
+//! Bench suites, the simulator and the load generator.

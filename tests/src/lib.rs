@@ -1,0 +1,1 @@
+//! Integration suites and their harness.

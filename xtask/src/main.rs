@@ -1,0 +1,2 @@
+//! `cargo xtask`: set-up, build, demo, tests and benches.
+fn main() {}
