@@ -1,1 +1,5 @@
-//! Bench suites, the simulator and the load generator.
+//! Bench suites, the fake engine, the load generator and the demo.
+//!
+//! A suite is a module with `pub fn run(&Options) -> anyhow::Result<Vec<Row>>`, registered in `suite`.
+pub mod row;
+pub mod suite;

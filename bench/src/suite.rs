@@ -1,0 +1,16 @@
+//! The suites by name.
+use crate::row::Row;
+
+/// What every suite takes from the command line.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Fewer repetitions and smaller cases, minutes at most.
+    pub quick: bool,
+    /// Agents of the delivery suite.
+    pub agents: Option<usize>,
+}
+
+type Run = fn(&Options) -> anyhow::Result<Vec<Row>>;
+
+/// Name, what it measures, and its entry.
+pub const SUITES: &[(&str, &str, Run)] = &[];
