@@ -1,9 +1,26 @@
 //! What controller and agents say to each other: identifiers, the snapshot, its codec and the session.
+mod check;
+mod codec;
+mod digest;
+#[cfg(test)]
+mod fixture;
 mod ids;
+mod message;
 mod snapshot;
+mod update;
 
+pub use check::{CheckError, MAX_SLOTS};
+pub use codec::{DecodeError, MAX_ENGINES, MAX_MESSAGE, MAX_SERVICES, MAX_SLOT_BITS, MAX_TABLES, MAX_TEXT};
+pub use digest::Digests;
 pub use ids::{ClassId, EngineId, Epoch, FrontendId, GroupId, HostId, ModelId, ServiceId, SiteId};
+pub use message::{
+    DemandReport, Hello, MAX_AGENT_MESSAGE, Refusal, Refused, ServiceDemand, ToAgent, ToController,
+};
 pub use snapshot::{
     Candidate, EngineEntry, EngineState, Forwarding, KeyMode, Protocol, ServiceEntry, Snapshot, TableEntry,
     Vip,
+};
+pub use update::{
+    ApplyError, Canonical, Content, Delta, Head, Keyframe, Layout, Part, TableDelta, TableKeyframe, Touched,
+    TouchedTable, Update,
 };

@@ -127,5 +127,6 @@ pub struct TableEntry {
 pub struct Candidate {
     pub engine: u16,
     /// Fraction of the frontend's traffic of this class, in units of 2^-32; a table's weights sum to 2^32.
+    /// A published table's weights are its slot counts: what is in force, exactly.
     pub weight: u64,
 }

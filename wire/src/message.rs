@@ -1,0 +1,433 @@
+//! Messages and their bytes. On a stream, each message follows its length as four bytes, least significant first.
+//!
+//! A message is a kind, its fields and a checksum over both.
+use crate::{
+    DecodeError, Digests, Epoch, FrontendId, HostId, ServiceId, Snapshot, Update,
+    codec::{self, MAX_SERVICES, Reader, Writer},
+    digest,
+    update::{get_update, put_update},
+};
+
+/// Largest message from an agent that is not a state, in bytes.
+pub const MAX_AGENT_MESSAGE: usize = 64 << 10;
+
+/// What an agent says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ToController {
+    Hello(Hello),
+    /// The epoch is in force, with these hashes of it all.
+    Installed {
+        epoch: Epoch,
+        digest: u64,
+    },
+    Refused(Refused),
+    Demand(DemandReport),
+    /// Answer to [`ToAgent::SendState`]: what the agent holds.
+    State(Box<Update>),
+}
+
+/// First message of a session.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Hello {
+    pub host: HostId,
+    pub frontend: FrontendId,
+    /// Epoch in force and the hash of its content.
+    pub held: Option<(Epoch, u64)>,
+}
+
+/// The offered epoch is not in force.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refused {
+    pub offered: Epoch,
+    pub held: Option<Epoch>,
+    pub reason: Refusal,
+    /// The error in words, for people.
+    pub detail: String,
+}
+
+/// Why an agent did not take an update.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Refusal {
+    /// It starts from an epoch that the agent does not hold.
+    OtherBase,
+    /// The result's hashes differ: a keyframe is needed.
+    Mismatch,
+    /// Not newer than what is held.
+    Stale,
+    /// Moves more slots than the agent's limit, and is not failure handling.
+    TooManyMoves,
+    /// A person froze or steered this host.
+    Held,
+    /// The data path did not take it.
+    NotInstalled,
+}
+
+impl Refusal {
+    /// As it stands in logs and metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::OtherBase => "other_base",
+            Self::Mismatch => "mismatch",
+            Self::Stale => "stale",
+            Self::TooManyMoves => "too_many_moves",
+            Self::Held => "held",
+            Self::NotInstalled => "not_installed",
+        }
+    }
+}
+
+/// Work that clients offered to one host within a window.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DemandReport {
+    pub window_ms: u32,
+    pub services: Vec<ServiceDemand>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ServiceDemand {
+    pub service: ServiceId,
+    /// New flows within the window.
+    pub flows: u64,
+}
+
+/// What a controller says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ToAgent {
+    Update(Box<Update>),
+    /// A controller without state asks for the agent's.
+    SendState,
+}
+
+impl ToController {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        match self {
+            Self::Hello(hello) => {
+                writer.u8(1);
+                writer.text(hello.host.as_str());
+                writer.text(hello.frontend.as_str());
+                writer.flag(hello.held.is_some());
+                if let Some((epoch, digest)) = hello.held {
+                    writer.int(epoch.0);
+                    writer.fixed_u64(digest);
+                }
+            }
+            Self::Installed { epoch, digest } => {
+                writer.u8(2);
+                writer.int(epoch.0);
+                writer.fixed_u64(*digest);
+            }
+            Self::Refused(refused) => {
+                writer.u8(3);
+                put_refused(&mut writer, refused);
+            }
+            Self::Demand(report) => {
+                writer.u8(4);
+                writer.int(u64::from(report.window_ms));
+                writer.length(report.services.len());
+                for demand in &report.services {
+                    writer.text(demand.service.as_str());
+                    writer.int(demand.flows);
+                }
+            }
+            Self::State(update) => {
+                writer.u8(5);
+                put_update(&mut writer, update);
+            }
+        }
+        sealed(writer)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = unsealed(bytes)?;
+        let message = match reader.u8("message kind")? {
+            1 => Self::Hello(Hello {
+                host: HostId(reader.text("host")?),
+                frontend: FrontendId(reader.text("frontend")?),
+                held: match reader.flag("held epoch")? {
+                    true => Some((Epoch(reader.int("held epoch")?), reader.fixed_u64("held hash")?)),
+                    false => None,
+                },
+            }),
+            2 => Self::Installed { epoch: Epoch(reader.int("epoch")?), digest: reader.fixed_u64("hash")? },
+            3 => Self::Refused(get_refused(&mut reader)?),
+            4 => Self::Demand(DemandReport {
+                window_ms: reader.u32("window")?,
+                services: codec::list(&mut reader, "services", MAX_SERVICES, |reader| {
+                    let service = ServiceId(reader.text("service")?);
+                    Ok(ServiceDemand { service, flows: reader.int("flows")? })
+                })?,
+            }),
+            5 => Self::State(Box::new(get_update(&mut reader)?)),
+            found => return Err(DecodeError::Unknown { field: "message kind", found: u64::from(found) }),
+        };
+        reader.end()?;
+        Ok(message)
+    }
+}
+
+impl ToAgent {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        match self {
+            Self::Update(update) => {
+                writer.u8(1);
+                put_update(&mut writer, update);
+            }
+            Self::SendState => writer.u8(2),
+        }
+        sealed(writer)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = unsealed(bytes)?;
+        let message = match reader.u8("message kind")? {
+            1 => Self::Update(Box::new(get_update(&mut reader)?)),
+            2 => Self::SendState,
+            found => return Err(DecodeError::Unknown { field: "message kind", found: u64::from(found) }),
+        };
+        reader.end()?;
+        Ok(message)
+    }
+}
+
+/// First bytes of a snapshot file; the last byte is the format's version.
+const FILE_MAGIC: &[u8; 8] = b"penstk\x00\x01";
+
+impl Snapshot {
+    /// A file that stands by itself: whole tables and a checksum.
+    pub fn to_file(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.raw(FILE_MAGIC);
+        put_update(&mut writer, &Update::keyframe(self, &Digests::of(self), None));
+        sealed(writer)
+    }
+
+    /// The update within a file; [`Update::apply`] checks it and gives the snapshot.
+    pub fn update_from_file(bytes: &[u8]) -> Result<Update, DecodeError> {
+        let mut reader = unsealed(bytes)?;
+        let magic = reader.fixed_u64("file magic")?;
+        if magic != u64::from_le_bytes(*FILE_MAGIC) {
+            return Err(DecodeError::Unknown { field: "file magic", found: magic });
+        }
+        let update = get_update(&mut reader)?;
+        reader.end()?;
+        Ok(update)
+    }
+}
+
+fn sealed(mut writer: Writer) -> Vec<u8> {
+    writer.fixed_u64(digest::of_bytes(writer.as_bytes()));
+    writer.into_bytes()
+}
+
+fn unsealed(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
+    let (content, checksum) = bytes.split_last_chunk().ok_or(DecodeError::Truncated { field: "checksum" })?;
+    let (found, expected) = (u64::from_le_bytes(*checksum), digest::of_bytes(content));
+    if found != expected {
+        return Err(DecodeError::Checksum { found, expected });
+    }
+    Ok(Reader::new(content))
+}
+
+fn put_refused(writer: &mut Writer, refused: &Refused) {
+    writer.int(refused.offered.0);
+    writer.int(refused.held.map_or(0, |epoch| epoch.0));
+    writer.u8(match refused.reason {
+        Refusal::OtherBase => 0,
+        Refusal::Mismatch => 1,
+        Refusal::Stale => 2,
+        Refusal::TooManyMoves => 3,
+        Refusal::Held => 4,
+        Refusal::NotInstalled => 5,
+    });
+    let end = refused.detail.floor_char_boundary(codec::MAX_TEXT);
+    writer.text(&refused.detail[..end]);
+}
+
+fn get_refused(reader: &mut Reader<'_>) -> Result<Refused, DecodeError> {
+    Ok(Refused {
+        offered: Epoch(reader.int("offered epoch")?),
+        held: Some(Epoch(reader.int("held epoch")?)).filter(|epoch| epoch.0 > 0),
+        reason: match reader.u8("refusal")? {
+            0 => Refusal::OtherBase,
+            1 => Refusal::Mismatch,
+            2 => Refusal::Stale,
+            3 => Refusal::TooManyMoves,
+            4 => Refusal::Held,
+            5 => Refusal::NotInstalled,
+            found => return Err(DecodeError::Unknown { field: "refusal", found: u64::from(found) }),
+        },
+        detail: reader.text("detail")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ApplyError, Part, Touched, fixture};
+
+    fn delta(old: &Snapshot, new: &Snapshot) -> Update {
+        Update::delta(old.epoch, new, &Digests::of(new), &Touched::between(old, new)).unwrap()
+    }
+
+    fn through_bytes(update: Update) -> Update {
+        let bytes = ToAgent::Update(Box::new(update)).encode();
+        match ToAgent::decode(&bytes).unwrap() {
+            ToAgent::Update(update) => *update,
+            ToAgent::SendState => panic!("another kind"),
+        }
+    }
+
+    #[test]
+    fn a_keyframe_leads_from_nothing_to_the_state_with_and_without_the_computed_table() {
+        let snapshot = fixture::snapshot();
+        let digests = Digests::of(&snapshot);
+
+        for canonical in [None, Some(fixture::canonical as crate::Canonical)] {
+            let update = through_bytes(Update::keyframe(&snapshot, &digests, canonical));
+
+            assert_eq!(update.apply(None, fixture::canonical).unwrap(), snapshot);
+        }
+    }
+
+    #[test]
+    fn a_delta_leads_from_its_base_to_the_state() {
+        let old = fixture::snapshot();
+        let mut new = fixture::moved(&old, 8, 5);
+        new.failure_handling = true;
+        new.engines.remove(1);
+        new.engines.push(fixture::engine(9));
+        new.engines[0].state = crate::EngineState::Draining;
+        let slots = new.tables[0].slots.iter().map(|engine| if *engine == 2 { 9 } else { *engine }).collect();
+        new.tables[0] = crate::TableEntry::from_slots("chat".into(), &[0, 5, 9], slots);
+        new.services[0].port = 8080;
+
+        let update = through_bytes(delta(&old, &new));
+
+        assert_eq!(update.base(), Some(old.epoch));
+        assert_eq!(update.apply(Some(&old), fixture::canonical).unwrap(), new);
+    }
+
+    #[test]
+    fn merged_steps_lead_over_skipped_epochs() {
+        let first = fixture::snapshot();
+        let second = fixture::moved(&first, 8, 5);
+        let third = fixture::moved(&second, 20, 3);
+        let mut touched = Touched::between(&first, &second);
+        touched.merge(&Touched::between(&second, &third));
+
+        let update = Update::delta(first.epoch, &third, &Digests::of(&third), &touched).unwrap();
+
+        assert_eq!(through_bytes(update).apply(Some(&first), fixture::canonical).unwrap(), third);
+    }
+
+    #[test]
+    fn a_base_whose_table_was_damaged_is_found_by_the_hash() {
+        let old = fixture::snapshot();
+        let new = fixture::moved(&old, 8, 5);
+        let mut damaged = old.clone();
+        damaged.tables[0].slots.swap(0, 3);
+
+        let error = delta(&old, &new).apply(Some(&damaged), fixture::canonical).unwrap_err();
+
+        assert_eq!(error, ApplyError::DigestMismatch { part: Part::Table("chat".into()) });
+    }
+
+    #[test]
+    fn a_receiver_that_computes_another_table_finds_out_by_the_hash() {
+        let snapshot = fixture::snapshot();
+        let update = Update::keyframe(&snapshot, &Digests::of(&snapshot), Some(fixture::canonical));
+
+        let error = update.apply(None, |engines, slots| {
+            let mut positions = fixture::canonical(engines, slots);
+            positions.rotate_left(1);
+            positions
+        });
+
+        assert!(matches!(error, Err(ApplyError::DigestMismatch { .. })));
+    }
+
+    #[test]
+    fn a_flipped_bit_at_any_offset_of_a_message_is_refused() {
+        let old = fixture::snapshot();
+        let new = fixture::moved(&old, 8, 5);
+        let messages = [
+            ToAgent::Update(Box::new(delta(&old, &new))).encode(),
+            ToAgent::Update(Box::new(Update::keyframe(&new, &Digests::of(&new), None))).encode(),
+            ToAgent::SendState.encode(),
+        ];
+
+        for bytes in messages {
+            for bit in 0..bytes.len() * 8 {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+
+                assert!(ToAgent::decode(&damaged).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_under_a_recomputed_checksum_never_yields_another_state() {
+        let old = fixture::snapshot();
+        let new = fixture::moved(&old, 8, 5);
+        let bytes = ToAgent::Update(Box::new(delta(&old, &new))).encode();
+        let content = &bytes[..bytes.len() - 8];
+
+        for bit in 8..content.len() * 8 {
+            let mut writer = Writer::new();
+            writer.raw(content);
+            let mut damaged = writer.into_bytes();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            damaged.extend(digest::of_bytes(&damaged).to_le_bytes());
+
+            let Ok(ToAgent::Update(update)) = ToAgent::decode(&damaged) else { continue };
+            let Ok(mut state) = update.apply(Some(&old), fixture::canonical) else { continue };
+            // Epoch and failure mark are covered by the checksum alone.
+            (state.epoch, state.failure_handling) = (new.epoch, new.failure_handling);
+            assert_eq!(state, new, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_an_agent_says_comes_back() {
+        let held = Some((Epoch(7), 8));
+        let messages = [
+            ToController::Hello(Hello { host: "a-1".into(), frontend: "A".into(), held }),
+            ToController::Hello(Hello { host: "a-1".into(), frontend: "A".into(), held: None }),
+            ToController::Installed { epoch: Epoch(9), digest: 10 },
+            ToController::Refused(Refused {
+                offered: Epoch(9),
+                held: None,
+                reason: Refusal::TooManyMoves,
+                detail: "30 % of the slots".to_owned(),
+            }),
+            ToController::Demand(DemandReport {
+                window_ms: 1000,
+                services: vec![ServiceDemand { service: "chat".into(), flows: 90 }],
+            }),
+            ToController::State(Box::new(Update::keyframe(
+                &fixture::snapshot(),
+                &Digests::of(&fixture::snapshot()),
+                None,
+            ))),
+        ];
+
+        for message in messages {
+            assert_eq!(ToController::decode(&message.encode()).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_is_refused() {
+        let snapshot = fixture::snapshot();
+        let bytes = snapshot.to_file();
+
+        for length in 0..bytes.len() {
+            assert!(Snapshot::update_from_file(&bytes[..length]).is_err(), "length {length}");
+        }
+        let update = Snapshot::update_from_file(&bytes).unwrap();
+        assert_eq!(update.apply(None, fixture::canonical).unwrap(), snapshot);
+    }
+}
