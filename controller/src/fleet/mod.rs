@@ -1,16 +1,25 @@
 //! The fleet file: what a person states about sites, engines, classes and services. Everything else is measured.
 //!
-//! Later stages take a [`Fleet`] and validate nothing.
+//! `source` turns text into `raw` values with their places, `check` turns those into a [`Fleet`] or a list of
+//! every [`fault`]. Later stages take a [`Fleet`] and validate nothing.
+mod check;
+pub mod fault;
 pub mod network;
 pub mod parts;
+mod raw;
 pub mod settings;
+mod source;
 pub mod units;
+
+use std::path::Path;
 
 use penstock_wire::{ClassId, EngineId, FrontendId, GroupId, SiteId};
 
+use fault::{Faults, ReadError};
 use network::Network;
 use parts::{Class, Demand, Engine, EngineGroup, Frontend, Host, Profile, Service};
 use settings::Settings;
+use source::Source;
 use units::{Milliseconds, Share};
 
 /// A checked fleet file. Ids are unique in their kind, and every id that a part names exists.
@@ -30,6 +39,22 @@ pub struct Fleet {
     pub services: Vec<Service>,
     pub hosts: Vec<Host>,
     pub settings: Settings,
+}
+
+/// Reads and checks a fleet file. Relative paths in it become relative to its folder.
+pub fn read(path: &Path) -> Result<Fleet, ReadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ReadError::Unreadable { path: path.to_owned(), source })?;
+    let mut fleet = parse(&text).map_err(|faults| ReadError::Faulty { path: path.to_owned(), faults })?;
+    if let Some(folder) = path.parent() {
+        fleet.settings.stand_in(folder);
+    }
+    Ok(fleet)
+}
+
+/// Checks the text of a fleet file.
+pub fn parse(text: &str) -> Result<Fleet, Faults> {
+    Fleet::try_from(Source::parse(text))
 }
 
 impl Fleet {

@@ -1,6 +1,6 @@
 //! The controller's own settings: the `[controller]` table.
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::units::{Milliseconds, Share};
@@ -30,6 +30,20 @@ pub struct Settings {
     pub table_slots: usize,
     /// Bound of the ring of recorded solves, bytes on disk; 0 records nothing.
     pub record_bytes: u64,
+}
+
+impl Settings {
+    /// Makes relative paths stand in `folder`.
+    pub(super) fn stand_in(&mut self, folder: &Path) {
+        // `join` leaves absolute paths as they are.
+        self.state_dir = folder.join(&self.state_dir);
+        self.admin_socket = folder.join(&self.admin_socket);
+        if let Some(tls) = &mut self.tls {
+            for file in [&mut tls.ca, &mut tls.certificate, &mut tls.key] {
+                *file = folder.join(&file);
+            }
+        }
+    }
 }
 
 /// PEM files of the controller's side of mutual TLS.

@@ -1,0 +1,42 @@
+//! The command line: one file a command.
+mod check;
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use penstock_controller::fleet::fault::ReadError;
+
+/// The global process of an inference load balancer.
+#[derive(Debug, clap::Parser)]
+#[command(name = "penstock-controller", version)]
+pub(crate) enum Command {
+    /// Report every fault of a fleet file by line and key.
+    Check(check::Check),
+}
+
+pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> {
+    match command {
+        Command::Check(check) => check.run(out),
+    }
+}
+
+/// The error and its causes, one a line; a faulty fleet file as `FILE:LINE: KEY: WHAT`, one fault a line.
+pub(crate) fn describe(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for (depth, cause) in error.chain().enumerate() {
+        let lead = if depth == 0 { "error: " } else { "\ncaused by: " };
+        // Writing to a `String` cannot fail.
+        _ = write!(text, "{lead}{cause}");
+        if let Some(ReadError::Faulty { path, faults }) = cause.downcast_ref() {
+            for fault in &faults.0 {
+                _ = write!(text, "\n{}:{fault}", path.display());
+            }
+        }
+    }
+    text
+}
+
+/// Whether the person who typed the command or wrote the file must act.
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<ReadError>())
+}
