@@ -6,8 +6,8 @@ use crate::{
     codec::{MAX_ENGINES, MAX_SERVICES, MAX_SLOT_BITS, MAX_TABLES, MAX_TEXT},
 };
 
-/// Most slots of all tables together: 64 MiB as the kernel holds them.
-pub const MAX_SLOTS: usize = 1 << 23;
+/// Most slots of all tables together: 8 MiB as the kernel holds them.
+pub const MAX_SLOTS: usize = 1 << 20;
 
 /// Why a snapshot is not usable.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

@@ -2,20 +2,24 @@
 mod check;
 mod codec;
 mod digest;
+mod feed;
 #[cfg(test)]
 mod fixture;
 mod ids;
 mod message;
+mod session;
 mod snapshot;
 mod update;
 
 pub use check::{CheckError, MAX_SLOTS};
 pub use codec::{DecodeError, MAX_ENGINES, MAX_MESSAGE, MAX_SERVICES, MAX_SLOT_BITS, MAX_TABLES, MAX_TEXT};
 pub use digest::Digests;
+pub use feed::Feed;
 pub use ids::{ClassId, EngineId, Epoch, FrontendId, GroupId, HostId, ModelId, ServiceId, SiteId};
 pub use message::{
     DemandReport, Hello, MAX_AGENT_MESSAGE, Refusal, Refused, ServiceDemand, ToAgent, ToController,
 };
+pub use session::{AgentSession, ControllerSession, Event, Form, PROTOCOLS, Send, Step};
 pub use snapshot::{
     Candidate, EngineEntry, EngineState, Forwarding, KeyMode, Protocol, ServiceEntry, Snapshot, TableEntry,
     Vip,

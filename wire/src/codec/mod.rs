@@ -15,15 +15,15 @@ pub(crate) use slots::{
 /// Longest identifier, in bytes.
 pub const MAX_TEXT: usize = 128;
 /// Most engines that one snapshot describes.
-pub const MAX_ENGINES: usize = 16_384;
+pub const MAX_ENGINES: usize = 4096;
 /// Most services of one frontend.
-pub const MAX_SERVICES: usize = 4_096;
+pub const MAX_SERVICES: usize = 256;
 /// Most tables (classes) of one frontend.
 pub const MAX_TABLES: usize = 256;
 /// Largest table: 2^18 slots.
 pub const MAX_SLOT_BITS: u32 = 18;
 /// Largest message, and largest snapshot file, in bytes.
-pub const MAX_MESSAGE: usize = 32 << 20;
+pub const MAX_MESSAGE: usize = 8 << 20;
 
 /// Why bytes were not understood. Nothing of them was used.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_list_longer_than_its_message_is_refused_before_it_is_allocated() {
         let mut writer = Writer::new();
-        writer.int(10_000);
+        writer.int(4_000);
 
         let error = Reader::new(writer.as_bytes()).count("engines", MAX_ENGINES).unwrap_err();
 
