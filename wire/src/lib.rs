@@ -9,6 +9,7 @@ mod ids;
 mod message;
 mod session;
 mod snapshot;
+pub mod transport;
 mod update;
 
 pub use check::{CheckError, MAX_SLOTS};
