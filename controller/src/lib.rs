@@ -1,4 +1,8 @@
 //! The global process: takes demand, capacity and network distance, solves one assignment and publishes it.
+pub mod assignment;
+pub mod capacity;
+pub mod demand;
 pub mod fleet;
+pub mod policy;
 pub mod solve;
 pub mod weights;

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 mod check;
+mod solve;
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -12,11 +13,14 @@ use penstock_controller::fleet::fault::ReadError;
 pub(crate) enum Command {
     /// Report every fault of a fleet file by line and key.
     Check(check::Check),
+    /// Solve the assignment for the demand that a fleet file states.
+    Solve(solve::Solve),
 }
 
 pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         Command::Check(check) => check.run(out),
+        Command::Solve(solve) => solve.run(out),
     }
 }
 

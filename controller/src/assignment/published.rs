@@ -1,0 +1,34 @@
+//! The split in force, by group: what the next assignment pays for moving away from.
+use std::collections::BTreeMap;
+
+use penstock_wire::{ClassId, FrontendId, GroupId};
+
+use super::instance::Instance;
+
+/// Fractions of each pair's traffic by group. A pair that is absent was never published.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Published {
+    pairs: BTreeMap<(FrontendId, ClassId), BTreeMap<GroupId, f64>>,
+}
+
+impl Published {
+    /// The split that `weights`, one per arc of the instance, describe.
+    pub fn of(instance: &Instance, weights: &[f64]) -> Self {
+        let mut pairs = BTreeMap::new();
+        for (supply, pair) in instance.pairs.iter().enumerate() {
+            let row: BTreeMap<GroupId, f64> = instance
+                .problem
+                .arcs_of(supply)
+                .map(|arc| (instance.group_of(arc).clone(), weights[arc]))
+                .filter(|(_, weight)| *weight > 0.0)
+                .collect();
+            pairs.insert((pair.frontend.clone(), pair.class.clone()), row);
+        }
+        Self { pairs }
+    }
+
+    /// Weight of each group for a pair; `None` if it was never published.
+    pub fn row(&self, frontend: &FrontendId, class: &ClassId) -> Option<&BTreeMap<GroupId, f64>> {
+        self.pairs.get(&(frontend.clone(), class.clone()))
+    }
+}
