@@ -1,5 +1,6 @@
 //! The global process: takes demand, capacity and network distance, solves one assignment and publishes it.
 pub mod assignment;
+pub mod ca;
 pub mod capacity;
 pub mod demand;
 pub mod fleet;

@@ -1,4 +1,5 @@
 //! The command line: one file a command.
+mod ca;
 mod check;
 mod solve;
 
@@ -15,12 +16,16 @@ pub(crate) enum Command {
     Check(check::Check),
     /// Solve the assignment for the demand that a fleet file states.
     Solve(solve::Solve),
+    /// Make a small fleet's certificates.
+    #[command(subcommand)]
+    Ca(ca::Ca),
 }
 
 pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         Command::Check(check) => check.run(out),
         Command::Solve(solve) => solve.run(out),
+        Command::Ca(ca) => ca.run(out),
     }
 }
 
