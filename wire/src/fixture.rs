@@ -7,10 +7,10 @@ use crate::{
 };
 
 /// Deals slots round the engines in turn, as often as their counts allow.
-pub(crate) fn canonical(engines: &[(&EngineId, u32)], slots: usize) -> Vec<u16> {
+pub(crate) fn canonical(engines: &[(&EngineId, u32)], slots: usize) -> Option<Vec<u16>> {
     let mut left: Vec<u32> = engines.iter().map(|(_, count)| *count).collect();
     let mut turn = 0;
-    (0..slots)
+    let dealt = (0..slots)
         .map(|_| {
             while left[turn % left.len()] == 0 {
                 turn += 1;
@@ -20,7 +20,8 @@ pub(crate) fn canonical(engines: &[(&EngineId, u32)], slots: usize) -> Vec<u16> 
             turn += 1;
             u16::try_from(engine).unwrap()
         })
-        .collect()
+        .collect();
+    Some(dealt)
 }
 
 pub(crate) fn engine(index: u16) -> EngineEntry {

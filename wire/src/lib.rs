@@ -1,4 +1,5 @@
 //! What controller and agents say to each other: identifiers, the snapshot, its codec and the session.
+mod canonical;
 mod check;
 mod codec;
 mod digest;
@@ -12,6 +13,7 @@ mod snapshot;
 pub mod transport;
 mod update;
 
+pub use canonical::{Canonical, affinity, canonical};
 pub use check::{CheckError, MAX_SLOTS};
 pub use codec::{DecodeError, MAX_ENGINES, MAX_MESSAGE, MAX_SERVICES, MAX_SLOT_BITS, MAX_TABLES, MAX_TEXT};
 pub use digest::Digests;
@@ -26,6 +28,6 @@ pub use snapshot::{
     Vip,
 };
 pub use update::{
-    ApplyError, Canonical, Content, Delta, Head, Keyframe, Layout, Part, TableDelta, TableKeyframe, Touched,
+    ApplyError, Content, Delta, Head, Keyframe, Layout, Part, TableDelta, TableKeyframe, Touched,
     TouchedTable, Update,
 };

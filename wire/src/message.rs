@@ -340,9 +340,9 @@ mod tests {
         let update = Update::keyframe(&snapshot, &Digests::of(&snapshot), Some(fixture::canonical));
 
         let error = update.apply(None, |engines, slots| {
-            let mut positions = fixture::canonical(engines, slots);
+            let mut positions = fixture::canonical(engines, slots)?;
             positions.rotate_left(1);
-            positions
+            Some(positions)
         });
 
         assert!(matches!(error, Err(ApplyError::DigestMismatch { .. })));

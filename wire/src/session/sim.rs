@@ -197,9 +197,9 @@ fn an_agent_whose_memory_was_damaged_is_repaired_by_a_keyframe_and_counts_it() {
 fn agents_that_compute_another_table_get_whole_tables() {
     let mut world = World::new(7, 1, 0);
     world.agents[0] = AgentSession::new("a-0".into(), "A".into(), None, |engines, slots| {
-        let mut positions = fixture::canonical(engines, slots);
+        let mut positions = fixture::canonical(engines, slots)?;
         positions.rotate_left(1);
-        positions
+        Some(positions)
     });
     world.connect(0);
 

@@ -1,7 +1,7 @@
 //! A whole state, its tables as patches on what the receiver computes.
-use super::{ApplyError, Canonical, Head, candidate_at, slot_at};
+use super::{ApplyError, Head, candidate_at, slot_at};
 use crate::{
-    CheckError, ClassId, EngineEntry, EngineId, Epoch, ServiceEntry, Snapshot, TableEntry,
+    Canonical, CheckError, ClassId, EngineEntry, EngineId, Epoch, ServiceEntry, Snapshot, TableEntry,
     codec::{Moves, moves_bits, packed_bits, width_of},
 };
 
@@ -75,7 +75,7 @@ impl TableKeyframe {
         let positions = table.positions();
         let patch = canonical.and_then(|canonical| {
             let named = counts.iter().map(|(engine, count)| Some((snapshot.engine_id(*engine)?, *count)));
-            let computed = canonical(&named.collect::<Option<Vec<_>>>()?, positions.len());
+            let computed = canonical(&named.collect::<Option<Vec<_>>>()?, positions.len())?;
             let differing = positions.iter().zip(&computed).zip(0_u32..).filter(|((a, b), _)| a != b);
             Some(differing.map(|((position, _), slot)| (slot, *position)).collect::<Moves>())
         });
@@ -107,7 +107,9 @@ impl TableKeyframe {
                     })?;
                     Ok((id, *count))
                 });
-                let mut positions = canonical(&named.collect::<Result<Vec<_>, CheckError>>()?, slots);
+                let named = named.collect::<Result<Vec<_>, CheckError>>()?;
+                let unknown = || ApplyError::NoCanonical { class: self.class.clone() };
+                let mut positions = canonical(&named, slots).ok_or_else(unknown)?;
                 for (slot, position) in moves {
                     *slot_at(&mut positions, &self.class, slot)? = position;
                 }

@@ -16,11 +16,7 @@ pub use touched::{Touched, TouchedTable};
 
 use std::fmt;
 
-use crate::{CheckError, ClassId, Digests, EngineId, Epoch, FrontendId, Snapshot};
-
-/// Computes the table that depends on slot counts alone: the index into `engines` of each of `slots` slots.
-/// Counts sum to `slots`. Must give the same on every machine.
-pub type Canonical = fn(engines: &[(&EngineId, u32)], slots: usize) -> Vec<u16>;
+use crate::{Canonical, CheckError, ClassId, Digests, Epoch, FrontendId, Snapshot};
 
 /// The parts of a snapshot that change only when the fleet is set up anew.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,6 +60,8 @@ pub enum ApplyError {
     UnknownSlot { class: ClassId, slots: usize, slot: u32 },
     #[error("slot counts of class {class} sum to {sum}, not to its {slots} slots")]
     CountSum { class: ClassId, sum: u64, slots: usize },
+    #[error("no table of class {class} can be computed from the counts")]
+    NoCanonical { class: ClassId },
     /// Lost or damaged state on one side: a keyframe repairs it.
     #[error("the result's hash differs from the sender's in {part}")]
     DigestMismatch { part: Part },
