@@ -177,3 +177,64 @@ impl fmt::Display for CandidatesError {
 }
 
 impl core::error::Error for CandidatesError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(engine: u16, key: u64, weight: u64) -> Candidate {
+        Candidate { engine, key: EngineKey(key), weight }
+    }
+
+    #[test]
+    fn a_set_that_is_not_one_is_refused_with_the_reason() {
+        let refused = |list: &[Candidate]| Candidates::new(list).err();
+        let half = WEIGHT_ONE / 2;
+
+        assert_eq!(refused(&[]), Some(CandidatesError::Count { found: 0 }));
+        assert_eq!(
+            refused(&[candidate(4, 1, half), candidate(4, 2, half)]),
+            Some(CandidatesError::SharedIndex { engine: 4 })
+        );
+        assert_eq!(
+            refused(&[candidate(4, 1, half), candidate(3, 1, half)]),
+            Some(CandidatesError::SharedKey { engines: [3, 4] })
+        );
+        assert_eq!(
+            refused(&[candidate(4, 1, half), candidate(3, 2, half - 1)]),
+            Some(CandidatesError::WeightSum { found: (1 << 32) - 1 })
+        );
+        assert_eq!(
+            refused(&[candidate(4, 1, u64::MAX), candidate(3, 2, u64::MAX)]),
+            Some(CandidatesError::WeightSum { found: (1 << 65) - 2 })
+        );
+    }
+
+    #[test]
+    fn candidates_stand_in_the_order_of_their_keys() {
+        let candidates = Candidates::new(&[candidate(1, 90, 0), candidate(7, 20, WEIGHT_ONE)]).unwrap();
+
+        assert_eq!(candidates.position(7), Some(0));
+        assert_eq!(candidates.position(1), Some(1));
+        assert_eq!(candidates.position(2), None);
+        assert_eq!(candidates.position(60_000), None);
+    }
+
+    #[test]
+    fn apportioned_weights_sum_to_one_and_the_largest_remainder_is_rounded_up() {
+        let parts = [(EngineKey(3), 1), (EngineKey(2), 1), (EngineKey(1), 1)];
+
+        // 2^32 / 3 = 1,431,655,765 and a third: the lowest key gets the unit that is left.
+        assert_eq!(apportion(&parts), Some(vec![1_431_655_765, 1_431_655_765, 1_431_655_766]));
+    }
+
+    #[test]
+    fn parts_that_are_all_zero_count_alike_and_too_large_ones_are_refused() {
+        let half = 1 << 31;
+
+        assert_eq!(apportion(&[(EngineKey(1), 0), (EngineKey(2), 0)]), Some(vec![half, half]));
+        assert_eq!(apportion(&[(EngineKey(1), u64::MAX), (EngineKey(2), 1)]), None);
+        assert_eq!(apportion(&[]), None);
+        assert_eq!(apportion(&[(EngineKey(1), u64::MAX)]), Some(vec![WEIGHT_ONE]));
+    }
+}

@@ -60,3 +60,37 @@ fn favourites(affinity: &Affinity, candidates: &Candidates, quotas: &Quotas) -> 
     }
     owners
 }
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+    use crate::{Candidate, EngineKey, TableSize, WEIGHT_ONE};
+
+    #[test]
+    fn each_slot_first_goes_to_the_engine_that_values_it_most() {
+        // Quotas from 1 to 1,000: the short orders of small engines leave slots to be settled one by one.
+        let affinity = Affinity::new(TableSize::new(12).unwrap());
+        let mut quotas = vec![1; 40];
+        quotas.extend([7, 50, 300, 699, 1000, 1000, 1000]);
+        let list: Vec<Candidate> = (0..47_u16)
+            .map(|engine| Candidate {
+                engine,
+                key: EngineKey::of(&engine.to_string()),
+                weight: if engine == 0 { WEIGHT_ONE } else { 0 },
+            })
+            .collect();
+        let candidates = Candidates::new(&list).unwrap();
+        let prices = prices(&quotas);
+
+        let found =
+            favourites(&affinity, &candidates, &Quotas::new(&candidates, affinity.size(), quotas).unwrap());
+
+        for (slot, &position) in (0..).zip(&found) {
+            let value = |position: usize| affinity.of(candidates.terms(position), slot) + prices[position];
+            let wanted = (0..candidates.len()).max_by_key(|&position| value(position));
+            assert_eq!(Some(usize::from(position)), wanted, "slot {slot}");
+        }
+    }
+}

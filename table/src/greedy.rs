@@ -11,6 +11,10 @@ const WIDENINGS: [u64; 3] = [3, 9, 27];
 /// Below this many offers, sorting them all is cheaper than selecting the best.
 const FEW: usize = 512;
 
+/// What a pair of slot and taker costs over a rank of a taker's order: every pair becomes an offer, while most ranks
+/// lead to a slot that nobody gives.
+const PAIR_COST: u64 = 3;
+
 /// A possible move. The order is the order of moving: largest gain first, ties by slot, then by the taker's key.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Offer {
@@ -64,8 +68,8 @@ impl<'a> Greedy<'a> {
         let mut offers = Vec::new();
         for (slot, (&giver, &taker)) in (0..).zip(self.owners.iter().zip(preferred)) {
             if self.surplus[usize::from(giver)] > 0 && self.deficit[usize::from(taker)] > 0 {
-                let affinity = self.affinity.of(self.candidates.terms(usize::from(taker)), slot);
-                offers.push(self.offer(slot, giver, taker, affinity));
+                let gain = Reverse(self.value(slot, usize::from(taker)) - self.kept(slot, giver));
+                offers.push(Offer { gain, slot, taker, giver });
             }
         }
         self.take(offers);
@@ -79,7 +83,8 @@ impl<'a> Greedy<'a> {
                 break;
             }
             let reach = self.reach(widening);
-            if self.slots_to_give() * self.takers().len() as u64 <= self.cost_of_orders(&seen, &reach) {
+            let pairs = self.slots_to_give() * self.takers().len() as u64;
+            if pairs * PAIR_COST <= self.cost_of_orders(&seen, &reach) {
                 break;
             }
             let offers = self.offers_of_takers(&mut seen, &reach);
@@ -120,12 +125,9 @@ impl<'a> Greedy<'a> {
                 let slot = self.affinity.slot(terms, rank);
                 let giver = self.owners[slot as usize];
                 if self.surplus[usize::from(giver)] > 0 {
-                    offers.push(self.offer(
-                        slot,
-                        giver,
-                        taker as u16,
-                        self.affinity.at_rank(terms, rank, slot),
-                    ));
+                    let value = self.affinity.at_rank(terms, rank, slot) + self.prices[taker];
+                    let gain = Reverse(value - self.kept(slot, giver));
+                    offers.push(Offer { gain, slot, taker: taker as u16, giver });
                 }
             }
             seen[taker] = seen[taker].max(reach[taker]);
@@ -142,40 +144,41 @@ impl<'a> Greedy<'a> {
             if self.surplus[usize::from(giver)] == 0 {
                 continue;
             }
+            let kept = self.kept(slot, giver);
             for &taker in &takers {
-                let affinity = self.affinity.of(self.candidates.terms(taker), slot);
-                offers.push(self.offer(slot, giver, taker as u16, affinity));
+                let gain = Reverse(self.value(slot, taker) - kept);
+                offers.push(Offer { gain, slot, taker: taker as u16, giver });
             }
         }
         offers
     }
 
+    /// What an engine makes of a slot.
     #[inline]
-    fn offer(&self, slot: u32, giver: u16, taker: u16, affinity: i64) -> Offer {
-        let from = usize::from(giver);
-        let kept = if self.quotas[from] == 0 {
-            0
-        } else {
-            self.affinity.of(self.candidates.terms(from), slot) + self.prices[from]
-        };
-        Offer { gain: Reverse(affinity + self.prices[usize::from(taker)] - kept), slot, taker, giver }
+    fn value(&self, slot: u32, position: usize) -> i64 {
+        self.affinity.of(self.candidates.terms(position), slot) + self.prices[position]
+    }
+
+    /// What the slot's present engine makes of it: nothing, if it leaves.
+    #[inline]
+    fn kept(&self, slot: u32, giver: u16) -> i64 {
+        let giver = usize::from(giver);
+        if self.quotas[giver] == 0 { 0 } else { self.value(slot, giver) }
     }
 
     /// Accepts offers, best first, while giver and taker want them. Sorts only as many as are likely to be looked at.
     fn take(&mut self, mut offers: Vec<Offer>) {
         while self.left > 0 && !offers.is_empty() {
             let best = FEW.max(2 * self.left as usize);
-            let rest = if offers.len() > best {
-                offers.select_nth_unstable(best - 1);
-                offers.split_off(best)
-            } else {
-                Vec::new()
-            };
-            offers.sort_unstable();
-            for offer in &offers {
+            if offers.len() > best {
+                offers.select_nth_unstable(best);
+            }
+            let head = best.min(offers.len());
+            offers[..head].sort_unstable();
+            for offer in &offers[..head] {
                 self.accept(offer);
             }
-            offers = rest;
+            // What was looked at is accepted or not wanted, and neither changes again.
             offers.retain(|offer| self.wanted(offer));
         }
     }
@@ -208,4 +211,77 @@ pub(crate) fn prices(quotas: &[u32]) -> Vec<i64> {
 pub(crate) fn reach(quota: u32, widening: u64, affinity: &Affinity) -> u32 {
     let quota = u64::from(quota);
     (widening * (quota + 2 * quota.isqrt() + 1) + 16).min(affinity.size().slots() as u64) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+    use crate::{Candidate, EngineKey, TableSize, apportion};
+
+    fn setup(parts: &[u64]) -> Candidates {
+        let parts: Vec<(EngineKey, u64)> =
+            (0_u16..).zip(parts).map(|(i, &part)| (EngineKey::of(&i.to_string()), part)).collect();
+        let weights = apportion(&parts).unwrap();
+        let list: Vec<Candidate> = (0..)
+            .zip(parts.iter().zip(weights))
+            .map(|(engine, (&(key, _), weight))| Candidate { engine, key, weight })
+            .collect();
+        Candidates::new(&list).unwrap()
+    }
+
+    /// Again and again the best of all moves that the quotas allow, by looking at every pair of slot and engine.
+    #[expect(clippy::cast_possible_truncation, reason = "tiny tables")]
+    fn by_hand(
+        affinity: &Affinity,
+        candidates: &Candidates,
+        quotas: &[u32],
+        mut owners: Vec<u16>,
+    ) -> Vec<u32> {
+        let count =
+            |owners: &[u16], engine: usize| owners.iter().filter(|&&o| usize::from(o) == engine).count();
+        let value = |engine: usize, slot: u32| {
+            if quotas[engine] == 0 {
+                return 0;
+            }
+            affinity.of(candidates.terms(engine), slot) + ln(u64::from(quotas[engine]))
+        };
+        let mut moved = Vec::new();
+        loop {
+            let over = |engine: usize| count(&owners, engine) > quotas[engine] as usize;
+            let under = |engine: usize| count(&owners, engine) < quotas[engine] as usize;
+            let pairs = (0..owners.len()).flat_map(|slot| (0..quotas.len()).map(move |taker| (slot, taker)));
+            let best = pairs
+                .filter(|&(slot, taker)| over(usize::from(owners[slot])) && under(taker))
+                .min_by_key(|&(slot, taker)| {
+                    let gain = value(taker, slot as u32) - value(usize::from(owners[slot]), slot as u32);
+                    (Reverse(gain), slot, taker)
+                });
+            let Some((slot, taker)) = best else { return moved };
+            owners[slot] = taker as u16;
+            moved.push(slot as u32);
+        }
+    }
+
+    #[test]
+    fn moves_are_made_in_the_order_of_what_they_gain() {
+        // Small enough for every order to be seen to its end in the first round.
+        let affinity = Affinity::new(TableSize::new(6).unwrap());
+        let candidates = setup(&[1, 2, 3, 4, 0]);
+        let size = affinity.size();
+        for (owners, quotas) in [
+            (std::vec![0_u16; 64], [10, 20, 30, 4, 0]),
+            ((0..64).map(|slot| slot % 5).collect(), [13, 13, 13, 12, 13]),
+            ((0..64).map(|slot| slot % 5).collect(), [0, 0, 1, 63, 0]),
+            ((0..64).map(|slot| slot / 32).collect(), [16, 16, 16, 0, 16]),
+        ] {
+            let wanted = by_hand(&affinity, &candidates, &quotas, owners.clone());
+
+            let quotas = Quotas::new(&candidates, size, quotas.to_vec()).unwrap();
+            let (moves, _) = Greedy::new(&affinity, &candidates, &quotas, owners).finish();
+
+            assert_eq!(moves.iter().map(|change| change.slot).collect::<Vec<_>>(), wanted);
+        }
+    }
 }

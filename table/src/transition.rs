@@ -40,3 +40,55 @@ pub fn admit(
     }
     admitted
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn table() -> SlotTable {
+        SlotTable::new(vec![1, 1, 1, 1, 2, 2, 3, 3]).unwrap()
+    }
+
+    fn to_nine(slots: &[u32]) -> Vec<Move> {
+        slots.iter().map(|&slot| Move { slot, engine: 9 }).collect()
+    }
+
+    #[test]
+    fn moves_go_in_their_order_until_the_limit_is_reached() {
+        let moves = to_nine(&[5, 0, 7]);
+
+        let admitted = admit(&table(), &moves, 2, |_| false, |_| false);
+
+        assert_eq!(admitted, Admitted { now: to_nine(&[5, 0]), later: to_nine(&[7]) });
+    }
+
+    #[test]
+    fn slots_in_transition_use_up_the_limit_but_may_move_again() {
+        let moves = to_nine(&[5, 0, 7]);
+
+        let admitted = admit(&table(), &moves, 2, |slot| slot == 3 || slot == 7, |_| false);
+
+        assert_eq!(admitted, Admitted { now: to_nine(&[7]), later: to_nine(&[5, 0]) });
+    }
+
+    #[test]
+    fn moves_away_from_an_engine_that_is_out_go_first_and_in_any_number() {
+        let moves = to_nine(&[5, 0, 1, 2]);
+
+        let admitted = admit(&table(), &moves, 3, |_| false, |engine| engine == 1);
+
+        assert_eq!(admitted, Admitted { now: to_nine(&[0, 1, 2]), later: to_nine(&[5]) });
+    }
+
+    #[test]
+    fn an_urgent_move_of_a_slot_in_transition_counts_once() {
+        let moves = to_nine(&[0, 4]);
+
+        let admitted = admit(&table(), &moves, 2, |slot| slot == 0, |engine| engine == 1);
+
+        assert_eq!(admitted, Admitted { now: to_nine(&[0, 4]), later: Vec::new() });
+    }
+}
