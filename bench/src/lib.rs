@@ -3,3 +3,4 @@
 //! A suite is a module with `pub fn run(&Options) -> anyhow::Result<Vec<Row>>`, registered in `suite`.
 pub mod row;
 pub mod suite;
+pub mod table;

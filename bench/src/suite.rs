@@ -1,5 +1,5 @@
 //! The suites by name.
-use crate::row::Row;
+use crate::{row::Row, table};
 
 /// What every suite takes from the command line.
 #[derive(Clone, Debug)]
@@ -13,4 +13,5 @@ pub struct Options {
 type Run = fn(&Options) -> anyhow::Result<Vec<Row>>;
 
 /// Name, what it measures, and its entry.
-pub const SUITES: &[(&str, &str, Run)] = &[];
+pub const SUITES: &[(&str, &str, Run)] =
+    &[("table", "slot tables: moved slots, quotas, times, survivors", table::run)];

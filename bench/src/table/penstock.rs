@@ -1,0 +1,103 @@
+//! Our own method, as the controller uses it, without the dead band.
+use std::time::Instant;
+
+use anyhow::Context;
+use penstock_table::{
+    Affinity, Candidate, Candidates, DeadBand, SlotTable, TableSize, advance, advance_preferring, canonical,
+    carry_fallbacks, fallbacks, quotas,
+};
+
+use super::{
+    SUITE,
+    case::milliseconds,
+    figures::median,
+    fleet::Fleet,
+    method::{Method, Table},
+};
+use crate::row::Row;
+
+#[derive(Debug)]
+pub(super) struct Penstock {
+    affinity: Affinity,
+}
+
+impl Penstock {
+    pub(super) fn new(bits: u32) -> anyhow::Result<Self> {
+        Ok(Self { affinity: Affinity::new(TableSize::new(bits).context("no such table size")?) })
+    }
+
+    /// What a start without history costs.
+    pub(super) fn start_rows(&mut self, fleet: &Fleet) -> anyhow::Result<Vec<Row>> {
+        let case = format!("n{}/start", fleet.keys.len());
+        let mut times = [const { Vec::new() }; 3];
+        for _ in 0..5 {
+            let began = Instant::now();
+            let affinity = Affinity::new(self.affinity.size());
+            times[0].push(milliseconds(began));
+            let began = Instant::now();
+            let table = Self { affinity }.start(fleet)?;
+            times[1].push(milliseconds(began));
+            let began = Instant::now();
+            self.fallbacks(None, &table, fleet)?;
+            times[2].push(milliseconds(began));
+        }
+        let metrics = ["affinity_ms", "build_ms", "fallback_ms"];
+        let rows = metrics.iter().zip(&times);
+        Ok(rows.map(|(metric, times)| Row::new(SUITE, case.as_str(), *metric, median(times), "ms")).collect())
+    }
+}
+
+impl Method for Penstock {
+    fn name(&self) -> &'static str {
+        "penstock"
+    }
+
+    fn start(&mut self, fleet: &Fleet) -> anyhow::Result<Table> {
+        let candidates = candidates(fleet)?;
+        let none = vec![0; candidates.as_slice().len()];
+        let quotas = quotas(&candidates, &none, self.affinity.size(), DeadBand::OFF)?;
+        Ok(canonical(&self.affinity, &candidates, &quotas)?.into_slots())
+    }
+
+    fn next(&mut self, table: &[u16], fleet: &Fleet, earlier: Option<&[u16]>) -> anyhow::Result<Table> {
+        let candidates = candidates(fleet)?;
+        let mut table = SlotTable::new(table.to_vec())?;
+        let quotas = quotas(&candidates, &candidates.counts(&table), self.affinity.size(), DeadBand::OFF)?;
+        let moves = match earlier {
+            Some(earlier) => advance_preferring(&self.affinity, &table, &candidates, &quotas, earlier)?,
+            None => advance(&self.affinity, &table, &candidates, &quotas)?,
+        };
+        table.apply(&moves)?;
+        Ok(table.into_slots())
+    }
+
+    fn fallbacks(
+        &mut self,
+        before: Option<(&[u16], &[u16])>,
+        table: &[u16],
+        fleet: &Fleet,
+    ) -> anyhow::Result<Option<Vec<u16>>> {
+        let candidates = candidates(fleet)?;
+        let table = SlotTable::new(table.to_vec())?;
+        Ok(Some(match before {
+            None => fallbacks(&table, &candidates),
+            Some((old, standing)) => {
+                carry_fallbacks(&SlotTable::new(old.to_vec())?, standing, &table, &candidates)?
+            }
+        }))
+    }
+
+    fn builds(&self, _: &Fleet) -> usize {
+        usize::MAX
+    }
+}
+
+/// Engines that are there; an engine's number is its index.
+fn candidates(fleet: &Fleet) -> anyhow::Result<Candidates> {
+    let list: Vec<Candidate> = (0..)
+        .zip(fleet.keys.iter().zip(&fleet.weights))
+        .filter(|(_, (_, weight))| **weight > 0)
+        .map(|(engine, (&key, &weight))| Candidate { engine, key, weight })
+        .collect();
+    Ok(Candidates::new(&list)?)
+}
