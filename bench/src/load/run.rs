@@ -1,0 +1,108 @@
+//! The load generator's loop.
+use std::{
+    cell::RefCell,
+    fs::File,
+    io::{self, Write},
+    path::Path,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    task::{JoinSet, LocalSet},
+    time,
+};
+
+use super::{
+    client::{Prompt, Target, request},
+    record::{Failure, Outcome, Record},
+    schedule::{Arrivals, Conversations, Turn},
+    summary::Summary,
+};
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub target: Target,
+    pub prompt: Prompt,
+    /// Requests/s.
+    pub rate: f64,
+    pub seed: u64,
+    pub mean_turns: f64,
+    /// Arrivals end after this time or this number of requests, whichever comes first.
+    pub length: Duration,
+    pub requests: u64,
+    /// A request that has no complete answer after this time counts as failed.
+    pub timeout: Duration,
+}
+
+struct State {
+    conversations: Conversations,
+    summary: Summary,
+    records: Option<File>,
+    /// The first record that could not be written ends the run.
+    failed_write: Option<io::Error>,
+}
+
+/// Sends the load and waits for its answers. Each record is a line of `records`, written when the answer is complete.
+///
+/// # Errors
+/// The records cannot be written, or the runtime cannot start.
+pub fn run(plan: Plan, records: Option<&Path>) -> io::Result<Summary> {
+    let records = records.map(File::create).transpose()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let state = Rc::new(RefCell::new(State {
+        conversations: Conversations::new(plan.seed, plan.mean_turns),
+        summary: Summary::default(),
+        records,
+        failed_write: None,
+    }));
+    LocalSet::new().block_on(&runtime, send(Rc::new(plan), Rc::clone(&state)));
+    let mut state = state.borrow_mut();
+    match state.failed_write.take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut state.summary)),
+    }
+}
+
+async fn send(plan: Rc<Plan>, state: Rc<RefCell<State>>) {
+    let start = Instant::now();
+    let mut requests = JoinSet::new();
+    let arrivals = Arrivals::new(plan.seed, plan.rate).take_while(|at| *at < plan.length);
+    for (_, at) in (0..plan.requests).zip(arrivals) {
+        if state.borrow().failed_write.is_some() {
+            break;
+        }
+        time::sleep_until((start + at).into()).await;
+        let turn = state.borrow_mut().conversations.next_turn();
+        requests.spawn_local(one(Rc::clone(&plan), Rc::clone(&state), turn, start, at));
+        // Collects what has ended, so that the set stays small.
+        while requests.try_join_next().is_some() {}
+    }
+    while requests.join_next().await.is_some() {}
+}
+
+async fn one(plan: Rc<Plan>, state: Rc<RefCell<State>>, turn: Turn, start: Instant, at: Duration) {
+    let answer = request(plan.target, &plan.prompt, turn, start + at);
+    let outcome = match time::timeout(plan.timeout, answer).await {
+        Ok(Ok(answered)) => Outcome::Answered(answered),
+        Ok(Err(failure)) => Outcome::Failed(failure),
+        Err(_) => Outcome::Failed(Failure::Timeout),
+    };
+    let at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
+    state.borrow_mut().finish(&Record { at_us, key: turn.key, turn: turn.number, outcome }, turn);
+}
+
+impl State {
+    fn finish(&mut self, record: &Record, turn: Turn) {
+        self.conversations.finished(turn);
+        self.summary.add(record);
+        let Some(file) = &mut self.records else { return };
+        let written = serde_json::to_string(record)
+            .map_err(io::Error::from)
+            .and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            self.failed_write.get_or_insert(error);
+        }
+    }
+}
