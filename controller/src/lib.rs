@@ -5,5 +5,6 @@ pub mod capacity;
 pub mod demand;
 pub mod fleet;
 pub mod policy;
+pub mod run;
 pub mod solve;
 pub mod weights;

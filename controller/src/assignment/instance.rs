@@ -8,7 +8,7 @@ use crate::capacity::availability::Availability;
 use crate::capacity::work;
 use crate::demand::Offered;
 use crate::fleet::Fleet;
-use crate::fleet::parts::{Class, EngineGroup, Frontend, Profile};
+use crate::fleet::parts::{Class, EngineGroup, Frontend, Priority, Profile};
 use crate::fleet::units::Milliseconds;
 use crate::solve::problem::{Arc, Group, MovePenalty, Problem, Supply};
 
@@ -39,6 +39,7 @@ pub struct Instance {
 pub struct Pair {
     pub frontend: FrontendId,
     pub class: ClassId,
+    pub priority: Priority,
 }
 
 /// What an arc's cost consists of: `round_trips * rtt + base`.
@@ -91,7 +92,11 @@ impl Instance {
             for class in &classes {
                 let demand = offered.rate(&frontend.id, &class.id).get();
                 problem.supplies.push(Supply { demand, shed_price: shed_price_ms(class) });
-                pairs.push(Pair { frontend: frontend.id.clone(), class: class.id.clone() });
+                pairs.push(Pair {
+                    frontend: frontend.id.clone(),
+                    class: class.id.clone(),
+                    priority: class.priority,
+                });
                 for (at, group) in groups.iter().enumerate() {
                     if !group.may_serve(class) {
                         continue;
@@ -122,14 +127,24 @@ impl Instance {
         &self.groups[self.problem.arcs[arc].group as usize]
     }
 
-    /// Rates of the split in force at this tick's demand. Groups that are gone are left out.
-    pub fn rates_of(&self, published: &Published) -> Vec<f64> {
-        let mut rates = vec![0.0; self.problem.arcs.len()];
+    /// Weights of the split in force, one per arc. Groups that are gone are left out.
+    pub fn weights_of(&self, published: &Published) -> Vec<f64> {
+        let mut weights = vec![0.0; self.problem.arcs.len()];
         for (supply, pair) in self.pairs.iter().enumerate() {
             let Some(row) = published.row(&pair.frontend, &pair.class) else { continue };
             for arc in self.problem.arcs_of(supply) {
-                let weight = row.get(self.group_of(arc)).copied().unwrap_or(0.0);
-                rates[arc] = weight * self.problem.supplies[supply].demand;
+                weights[arc] = row.get(self.group_of(arc)).copied().unwrap_or(0.0);
+            }
+        }
+        weights
+    }
+
+    /// Rates that weights bring at this tick's demand.
+    pub fn rates_at(&self, weights: &[f64]) -> Vec<f64> {
+        let mut rates = weights.to_vec();
+        for (supply, terms) in self.problem.supplies.iter().enumerate() {
+            for arc in self.problem.arcs_of(supply) {
+                rates[arc] *= terms.demand;
             }
         }
         rates
@@ -143,7 +158,7 @@ impl Instance {
                 prices[self.problem.arcs_of(supply)].fill(price.get());
             }
         }
-        MovePenalty { previous: self.rates_of(published), price: prices }
+        MovePenalty { previous: self.rates_at(&self.weights_of(published)), price: prices }
     }
 }
 

@@ -31,6 +31,12 @@ impl Availability {
         self.replicas.insert(group.clone(), replicas);
     }
 
+    /// Whether any group has fewer replicas than in `other`, or an engine is out that was not.
+    pub fn is_less_than(&self, other: &Self) -> bool {
+        let fewer = other.replicas.iter().any(|(group, before)| self.replicas(group) < *before);
+        fewer || !self.out.is_subset(&other.out)
+    }
+
     /// Takes one engine out; a second time changes nothing.
     pub fn take_out(&mut self, engine: &EngineId, group: &GroupId) {
         if self.out.insert(engine.clone())

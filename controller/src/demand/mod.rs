@@ -1,4 +1,7 @@
 //! Weight path, input: how much of each class every frontend is offered.
+pub mod gate;
+pub mod meter;
+
 use std::collections::BTreeMap;
 
 use penstock_wire::{ClassId, FrontendId};

@@ -1,4 +1,5 @@
 //! Weight path, second stage: what turns one tick's instance into a split. One policy a file, behind one trait.
+pub mod by_distance;
 pub mod feedback;
 pub mod least_loaded;
 pub mod nearest;
@@ -53,15 +54,11 @@ impl Plan {
     /// A plan that serves all demand by fixed weights, wherever a supply has any.
     fn by_weights(instance: &Instance, weights: Vec<f64>) -> Self {
         let problem = &instance.problem;
-        let mut rates = vec![0.0; weights.len()];
+        let rates = instance.rates_at(&weights);
         let mut shed = vec![0.0; problem.supplies.len()];
         for (supply, terms) in problem.supplies.iter().enumerate() {
-            let arcs = problem.arcs_of(supply);
-            if weights[arcs.clone()].iter().all(|weight| *weight == 0.0) {
+            if weights[problem.arcs_of(supply)].iter().all(|weight| *weight == 0.0) {
                 shed[supply] = terms.demand;
-            }
-            for arc in arcs {
-                rates[arc] = weights[arc] * terms.demand;
             }
         }
         Self { weights, rates, shed, proof: None }
