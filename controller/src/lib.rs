@@ -5,6 +5,8 @@ pub mod capacity;
 pub mod demand;
 pub mod fleet;
 pub mod policy;
+pub mod publish;
 pub mod run;
+pub mod snapshot;
 pub mod solve;
 pub mod weights;

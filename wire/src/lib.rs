@@ -4,6 +4,7 @@ mod check;
 mod codec;
 mod digest;
 mod feed;
+mod file;
 #[cfg(test)]
 mod fixture;
 mod ids;
@@ -18,6 +19,7 @@ pub use check::{CheckError, MAX_SLOTS};
 pub use codec::{DecodeError, MAX_ENGINES, MAX_MESSAGE, MAX_SERVICES, MAX_SLOT_BITS, MAX_TABLES, MAX_TEXT};
 pub use digest::Digests;
 pub use feed::Feed;
+pub use file::{beside, replace_file};
 pub use ids::{ClassId, EngineId, Epoch, FrontendId, GroupId, HostId, ModelId, ServiceId, SiteId};
 pub use message::{
     DemandReport, Hello, MAX_AGENT_MESSAGE, Refusal, Refused, ServiceDemand, ToAgent, ToController,

@@ -1,0 +1,259 @@
+//! What is known of every agent, and what each frontend should hold.
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use penstock_wire::{
+    Canonical, DemandReport, Epoch, Feed, Form, FrontendId, HostId, Refusal, Refused, Snapshot,
+    transport::AgentIdentity,
+};
+use tokio::sync::{mpsc, watch};
+
+/// Publications of a frontend whose times are kept, for lags in seconds.
+const TIMES: usize = 64;
+/// Reports that wait for the control loop; when full, the report is dropped and counted: the next one is a second away.
+const REPORTS: usize = 4096;
+
+/// A demand report and whose it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostDemand {
+    pub identity: AgentIdentity,
+    pub report: DemandReport,
+}
+
+/// One agent as the controller sees it.
+#[derive(Clone, Debug)]
+pub struct AgentStatus {
+    pub host: HostId,
+    pub frontend: FrontendId,
+    pub connected: bool,
+    pub address: SocketAddr,
+    /// Epoch in force at the agent.
+    pub installed: Option<Epoch>,
+    pub lag: Lag,
+    /// Updates whose result had other hashes at the agent, since this controller started.
+    pub mismatches: u64,
+    pub last_refusal: Option<LastRefusal>,
+    pub certificate_ends: SystemTime,
+}
+
+/// How far an agent is behind its frontend's newest epoch.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Lag {
+    pub epochs: u64,
+    /// Age of the oldest publication that it does not have.
+    pub time: Duration,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LastRefusal {
+    pub offered: Epoch,
+    pub reason: Refusal,
+    pub detail: String,
+}
+
+/// Shared by the sessions and the publisher. Every lock is held for a few field accesses, or the encoding of one
+/// message.
+#[derive(Debug)]
+pub(super) struct Roster {
+    agents: Mutex<BTreeMap<HostId, Agent>>,
+    frontends: Mutex<BTreeMap<FrontendId, Arc<Channel>>>,
+    /// Counts publications, to wake the sessions.
+    published: watch::Sender<u64>,
+    reports: mpsc::Sender<HostDemand>,
+    dropped_reports: Mutex<u64>,
+    /// What agents said that contradicts this controller's state.
+    pub(super) conflict: Mutex<Option<Conflict>>,
+    /// Set while an empty controller asks agents for their state.
+    pub(super) recovery: Mutex<Option<mpsc::Sender<Answer>>>,
+}
+
+/// An agent that holds what this controller never published.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Conflict {
+    pub(super) host: HostId,
+    pub(super) held: Epoch,
+    pub(super) newest: Epoch,
+}
+
+/// An agent's answer to an empty controller.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Nothing(HostId),
+    State(HostId, Box<Snapshot>),
+}
+
+#[derive(Debug)]
+struct Agent {
+    identity: AgentIdentity,
+    session: u64,
+    connection: quinn::Connection,
+    connected: bool,
+    installed: Option<Epoch>,
+    mismatches: u64,
+    last_refusal: Option<LastRefusal>,
+    certificate_ends: SystemTime,
+}
+
+/// What one frontend should hold.
+#[derive(Debug)]
+struct Channel {
+    feed: Mutex<Feed>,
+    times: Mutex<VecDeque<(Epoch, Instant)>>,
+}
+
+/// The newest state of a frontend, for one look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) epoch: Epoch,
+    pub(super) digest: u64,
+}
+
+impl Roster {
+    pub(super) fn new() -> (Arc<Self>, mpsc::Receiver<HostDemand>) {
+        let (reports, receiver) = mpsc::channel(REPORTS);
+        let roster = Self {
+            agents: Mutex::default(),
+            frontends: Mutex::default(),
+            published: watch::Sender::new(0),
+            reports,
+            dropped_reports: Mutex::default(),
+            conflict: Mutex::default(),
+            recovery: Mutex::default(),
+        };
+        (Arc::new(roster), receiver)
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.published.subscribe()
+    }
+
+    /// Makes snapshots the newest of their frontends and wakes the sessions.
+    pub(super) fn publish(&self, snapshots: &[Arc<Snapshot>], now: Instant) {
+        for snapshot in snapshots {
+            let mut frontends = lock(&self.frontends);
+            let known = frontends.get(&snapshot.frontend).map(Arc::clone);
+            let feed = match &known {
+                Some(channel) => lock(&channel.feed).advance(Arc::clone(snapshot)),
+                None => Feed::new(Arc::clone(snapshot)),
+            };
+            let mut times = known.map(|channel| lock(&channel.times).clone()).unwrap_or_default();
+            times.push_back((snapshot.epoch, now));
+            if times.len() > TIMES {
+                times.pop_front();
+            }
+            let channel = Channel { feed: Mutex::new(feed), times: Mutex::new(times) };
+            frontends.insert(snapshot.frontend.clone(), Arc::new(channel));
+        }
+        self.published.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn target(&self, frontend: &FrontendId) -> Option<Target> {
+        let channel = lock(&self.frontends).get(frontend).map(Arc::clone)?;
+        let feed = lock(&channel.feed);
+        Some(Target { epoch: feed.epoch(), digest: feed.digest() })
+    }
+
+    /// The encoded update for an agent, its epoch and form.
+    pub(super) fn message(
+        &self,
+        frontend: &FrontendId,
+        held: Option<(Epoch, u64)>,
+        form: Form,
+        canonical: Canonical,
+    ) -> Option<(Arc<[u8]>, Epoch, Form)> {
+        let channel = lock(&self.frontends).get(frontend).map(Arc::clone)?;
+        let mut feed = lock(&channel.feed);
+        let (message, form) = feed.message(held, form, canonical);
+        Some((message, feed.epoch(), form))
+    }
+
+    /// Registers a session. An older one of the same host is returned, to be closed.
+    pub(super) fn enter(
+        &self,
+        identity: &AgentIdentity,
+        session: u64,
+        connection: &quinn::Connection,
+        certificate_ends: SystemTime,
+    ) -> Option<quinn::Connection> {
+        let mut agents = lock(&self.agents);
+        let before = agents.remove(&identity.host);
+        let agent = Agent {
+            identity: identity.clone(),
+            session,
+            connection: connection.clone(),
+            connected: true,
+            installed: None,
+            mismatches: before.as_ref().map_or(0, |before| before.mismatches),
+            last_refusal: None,
+            certificate_ends,
+        };
+        agents.insert(identity.host.clone(), agent);
+        before.filter(|before| before.connected).map(|before| before.connection)
+    }
+
+    pub(super) fn leave(&self, host: &HostId, session: u64) {
+        if let Some(agent) = lock(&self.agents).get_mut(host).filter(|agent| agent.session == session) {
+            agent.connected = false;
+        }
+    }
+
+    pub(super) fn installed(&self, host: &HostId, epoch: Option<Epoch>) {
+        if let Some(agent) = lock(&self.agents).get_mut(host) {
+            agent.installed = epoch;
+        }
+    }
+
+    pub(super) fn refused(&self, host: &HostId, refused: Refused) {
+        if let Some(agent) = lock(&self.agents).get_mut(host) {
+            agent.mismatches += u64::from(refused.reason == Refusal::Mismatch);
+            let Refused { offered, reason, detail, .. } = refused;
+            agent.last_refusal = Some(LastRefusal { offered, reason, detail });
+        }
+    }
+
+    pub(super) fn report(&self, identity: &AgentIdentity, report: DemandReport) {
+        if self.reports.try_send(HostDemand { identity: identity.clone(), report }).is_err() {
+            *lock(&self.dropped_reports) += 1;
+        }
+    }
+
+    pub(super) fn dropped_reports(&self) -> u64 {
+        *lock(&self.dropped_reports)
+    }
+
+    /// All agents that ever connected, by host.
+    pub(super) fn agents(&self, now: Instant) -> Vec<AgentStatus> {
+        let agents = lock(&self.agents);
+        let status = |(host, agent): (&HostId, &Agent)| AgentStatus {
+            host: host.clone(),
+            frontend: agent.identity.frontend.clone(),
+            connected: agent.connected,
+            address: agent.connection.remote_address(),
+            installed: agent.installed,
+            lag: self.lag(&agent.identity.frontend, agent.installed, now),
+            mismatches: agent.mismatches,
+            last_refusal: agent.last_refusal.clone(),
+            certificate_ends: agent.certificate_ends,
+        };
+        agents.iter().map(status).collect()
+    }
+
+    fn lag(&self, frontend: &FrontendId, installed: Option<Epoch>, now: Instant) -> Lag {
+        let Some(channel) = lock(&self.frontends).get(frontend).map(Arc::clone) else {
+            return Lag::default();
+        };
+        let times = lock(&channel.times);
+        let mut missing = times.iter().filter(|(epoch, _)| installed.is_none_or(|held| held < *epoch));
+        let Some((_, oldest)) = missing.next() else { return Lag::default() };
+        Lag { epochs: 1 + missing.count() as u64, time: now.duration_since(*oldest) }
+    }
+}
+
+/// A panic elsewhere leaves these maps whole: each change is a single assignment or insertion.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
