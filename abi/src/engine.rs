@@ -69,8 +69,8 @@ pub struct EngineFlags(pub u32);
 impl EngineFlags {
     /// The record describes an engine.
     pub const PRESENT: u32 = 1;
-    /// `mac_head`, `mac_tail` and `ifindex` are known.
-    pub const RESOLVED: u32 = 1 << 1;
+    /// `mac_head`, `mac_tail` and `ifindex` are known and lead to `address4`.
+    pub const RESOLVED4: u32 = 1 << 1;
     /// New flows go to the fallbacks: draining, ejected or over its bound.
     pub const DIVERTS: u32 = 1 << 2;
     /// Serves nobody: its flows are re-slotted.
@@ -79,23 +79,28 @@ impl EngineFlags {
     pub const OVER_AFFINITY_BOUND: u32 = 1 << 4;
     /// Takes no new conversations, ever: the difference between draining and over its bound.
     pub const DRAINS: u32 = 1 << 5;
+    /// `mac_head`, `mac_tail` and `ifindex` are known and lead to its IPv6 addresses.
+    pub const RESOLVED6: u32 = 1 << 6;
+    /// Found dead by this host's guard: as [`Self::OUT`], which is the controller's word.
+    pub const EJECTED: u32 = 1 << 7;
+    const SERVES_NOBODY: u32 = Self::OUT | Self::EJECTED;
 
-    /// Whether its slots' flows need looking up.
+    /// Whether every flow of a slot that did not change goes there, without a look at the flow cache.
     #[inline(always)]
-    pub const fn in_transition(self) -> bool {
-        self.0 & (Self::DIVERTS | Self::OUT | Self::DRAINS) != 0
+    pub const fn is_steady(self) -> bool {
+        self.takes_new_flows()
     }
 
     /// Whether a new flow may go there.
     #[inline(always)]
     pub const fn takes_new_flows(self) -> bool {
-        self.0 & (Self::PRESENT | Self::DIVERTS | Self::OUT | Self::DRAINS) == Self::PRESENT
+        self.0 & (Self::PRESENT | Self::DIVERTS | Self::SERVES_NOBODY | Self::DRAINS) == Self::PRESENT
     }
 
     /// Whether a flow that is already there may stay.
     #[inline(always)]
     pub const fn keeps_flows(self) -> bool {
-        self.0 & (Self::PRESENT | Self::OUT) == Self::PRESENT
+        self.0 & (Self::PRESENT | Self::SERVES_NOBODY) == Self::PRESENT
     }
 
     /// Whether a conversation may return there by affinity.
@@ -158,7 +163,7 @@ mod tests {
     fn an_engine_over_its_bound_keeps_flows_and_takes_no_new_ones() {
         let over = EngineFlags(EngineFlags::PRESENT | EngineFlags::DIVERTS);
 
-        assert!(over.keeps_flows() && over.in_transition() && !over.takes_new_flows());
+        assert!(over.keeps_flows() && !over.is_steady() && !over.takes_new_flows());
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub const MAPS: &[MapSpec] = &[
         writer: Writer::Agent,
         holds: "VIP of each engine's IPv4 replies",
     },
-    per_cpu::<NextHop>("NEXT_HOPS", NEXT_HOPS, "answers of the FIB"),
+    per_cpu::<NextHop>("NEXT_HOPS_OF_CPU", NEXT_HOPS, "answers of the FIB"),
     per_cpu::<Traffic>("ENGINE_TRAFFIC", MAX_ENGINES, "packets and bytes of each engine"),
     per_cpu::<Traffic>("SERVICE_TRAFFIC", MAX_SERVICES, "packets and bytes of each service"),
     per_cpu::<u64>("REASONS", Reason::ALL.len(), "packets by reason"),

@@ -1,6 +1,6 @@
 use bytemuck::{Pod, Zeroable};
 
-/// Value of the `NEXT_HOPS` map: one remembered FIB answer of one CPU, direct-mapped by destination.
+/// Value of the `NEXT_HOPS_OF_CPU` map: one remembered FIB answer of one CPU, direct-mapped by destination.
 ///
 /// | offset | bytes | field        | meaning                                                            |
 /// |-------:|------:|--------------|--------------------------------------------------------------------|

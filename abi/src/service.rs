@@ -20,7 +20,7 @@ use crate::SERVICE_RECORDS;
 /// |     37 |     1 | `payload_length` | bytes of the key in a UDP payload, 1 to 8                            |
 /// |     38 |     2 | `payload_offset` | where the key starts, bytes                                          |
 /// |     40 |    16 | `source_mask`    | of the source address, wire order; IPv4 as in `vip`                  |
-/// |     56 |     8 | `pad`            | zero                                                                |
+/// |     56 |     8 | `class`          | hash of the class's id, by which the agent finds its table again     |
 ///
 /// `SERVICES` has two halves of [`SERVICE_RECORDS`], indexed by [`Service::position`]; `VIPS` has the same records by
 /// index. The agent writes, the kernel reads. 512 KiB and 16 KiB.
@@ -41,7 +41,7 @@ pub struct Service {
     pub payload_length: u8,
     pub payload_offset: u16,
     pub source_mask: [u64; 2],
-    pub pad: u64,
+    pub class: u64,
 }
 
 const _: () = assert!(size_of::<Service>() == 64);

@@ -7,6 +7,7 @@ mod error;
 mod link;
 mod netns;
 mod process;
+pub mod prog_run;
 mod record;
 mod relay;
 mod run;

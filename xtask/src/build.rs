@@ -74,6 +74,7 @@ fn kernel_object(kernel: &KernelToolchain) -> Result<PathBuf> {
         format!("-Clinker={}", linker.display()),
         "-Cdebuginfo=2".to_owned(),
         "-Cpanic=abort".to_owned(),
+        "-Ctarget-cpu=v3".to_owned(),
         "--cfg=bpf_target_arch=\"x86_64\"".to_owned(),
     ];
     let build = match kernel {

@@ -1,0 +1,83 @@
+//! Second stage: which service a packet belongs to, and what its key hashes to.
+use penstock_abi::{Config, KeyKind, Placement, SERVICE_RECORDS, Service, ServiceKind, Vip};
+
+use crate::{
+    kernel::Kernel,
+    parse::{Ipv4, Ipv6},
+};
+
+/// The service of an IPv4 packet.
+#[inline(always)]
+pub fn service4<'k, K: Kernel>(kernel: &'k K, config: &Config, packet: &Ipv4<'_>) -> Option<&'k Service> {
+    find(
+        kernel,
+        config,
+        &Vip {
+            vip: [u64::from(packet.destination()), 0],
+            port: packet.transport.destination_port(),
+            protocol: packet.transport.protocol(),
+            kind: ServiceKind::V4,
+        },
+    )
+}
+
+/// The service of an IPv6 packet: by the upper half of its destination, else by all of it.
+#[inline(always)]
+pub fn service6<'k, K: Kernel>(kernel: &'k K, config: &Config, packet: &Ipv6<'_>) -> Option<&'k Service> {
+    let destination = packet.destination();
+    let port = packet.transport.destination_port();
+    let protocol = packet.transport.protocol();
+    let prefix = Vip { vip: [destination[0], 0], port, protocol, kind: ServiceKind::V6Prefix };
+    if let Some(service) = find(kernel, config, &prefix) {
+        return Some(service);
+    }
+    find(kernel, config, &Vip { vip: destination, port, protocol, kind: ServiceKind::V6 })
+}
+
+#[inline(always)]
+fn find<'k, K: Kernel>(kernel: &'k K, config: &Config, vip: &Vip) -> Option<&'k Service> {
+    let placement = Placement::from_word(config.placement);
+    #[expect(clippy::cast_possible_truncation, reason = "4,096 records")]
+    let base = (placement.half & 1) * SERVICE_RECORDS as u32;
+    let service = kernel.service_record(base + vip.position(placement.seed))?;
+    service.is(vip).then_some(service)
+}
+
+/// What a packet hashes to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hashes {
+    /// Picks the slot.
+    pub key: u64,
+    /// Names the flow in the flow cache. The same as `key` for services keyed by flow.
+    pub flow: u64,
+}
+
+/// Hashes of an IPv4 packet.
+#[inline(always)]
+pub fn hashes4(config: &Config, service: &Service, packet: &Ipv4<'_>) -> Hashes {
+    let flow = config.hash_key.of_flow4(packet.source(), packet.transport.source_port(), service.index);
+    #[expect(clippy::cast_possible_truncation, reason = "an IPv4 mask stands in the low half")]
+    let mask = service.source_mask[0] as u32;
+    let key = if service.key == KeyKind::Source as u8 {
+        config.hash_key.of_source4(packet.source() & mask)
+    } else {
+        flow
+    };
+    Hashes { key, flow }
+}
+
+/// Hashes of an IPv6 packet.
+#[inline(always)]
+pub fn hashes6(config: &Config, service: &Service, packet: &Ipv6<'_>) -> Hashes {
+    let source = packet.source();
+    let low = packet.destination()[1];
+    let flow = config.hash_key.of_flow6(source, low, packet.transport.source_port(), service.index);
+    let key = if service.key == KeyKind::Address as u8 {
+        config.hash_key.of_key(u64::from_be(low))
+    } else if service.key == KeyKind::Source as u8 {
+        config.hash_key.of_source6([source[0] & service.source_mask[0], source[1] & service.source_mask[1]])
+    } else {
+        flow
+    };
+    Hashes { key, flow }
+}

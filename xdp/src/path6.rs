@@ -1,0 +1,127 @@
+//! The way of an IPv6 packet.
+use penstock_abi::{Config, Engine, FORWARD_INHERIT, Method, Reason, Service, nat_half_parts};
+
+use crate::{
+    frame::{Frame, Window},
+    kernel::Kernel,
+    key,
+    parse::{ETHERNET_BYTES, Ipv6, Phase},
+    path::{drop, pass, route},
+    rewrite::{Way, destination, encapsulate, link, reply, way6},
+    slot,
+    verdict::Verdict,
+};
+
+#[inline(always)]
+pub(crate) fn run<K: Kernel>(kernel: &K, frame: &Frame<'_>, ethernet: &Window<'_, 14>) -> Verdict {
+    let packet = match Ipv6::parse(frame, ETHERNET_BYTES) {
+        Ok(packet) => packet,
+        Err(reason) => return pass(kernel, reason),
+    };
+    let Some(config) = kernel.config() else {
+        return pass(kernel, Reason::OtherTraffic);
+    };
+    match key::service6(kernel, config, &packet) {
+        Some(service) => towards_engine(kernel, config, ethernet, &packet, service),
+        None => towards_client(kernel, config, ethernet, &packet),
+    }
+}
+
+#[inline(always)]
+fn towards_engine<K: Kernel>(
+    kernel: &K,
+    config: &Config,
+    ethernet: &Window<'_, 14>,
+    packet: &Ipv6<'_>,
+    service: &Service,
+) -> Verdict {
+    if packet.hop_limit() <= 1 {
+        return pass(kernel, Reason::TtlExpired);
+    }
+    let hashes = key::hashes6(config, service, packet);
+    let phase = packet.transport.phase();
+    let Some((index, engine)) =
+        slot::choose(kernel, config, service, hashes, phase, packet.transport.closes())
+    else {
+        return drop(kernel, Reason::NoEngine);
+    };
+    kernel.count_forwarded(service.index, index, packet.payload.wrapping_add(40), phase == Phase::New);
+    let method = if engine.method == FORWARD_INHERIT { service.forwarding } else { engine.method };
+    if method == Method::Dnat as u8 {
+        return by_prefix(kernel, config, ethernet, packet, (service, engine, index));
+    }
+    if engine.address6 == [0, 0] {
+        return drop(kernel, Reason::NoMethod);
+    }
+    let way = way6(kernel, engine, engine.address6);
+    if method == Method::L2 as u8 {
+        let Way::Link(link) = way else {
+            return drop(kernel, Reason::NoNextHop);
+        };
+        link::use_hop6(&packet.header);
+        return link::send(kernel, config, ethernet, link);
+    }
+    if method == Method::Ipip as u8 {
+        let inner = (packet.payload.saturating_add(40), packet.header.load::<u32, 0>());
+        link::use_hop6(&packet.header);
+        return match (encapsulate::ip6ip6(kernel, engine, inner, hashes.flow), way) {
+            (Ok(ethernet), Way::Link(link)) => link::send(kernel, config, &ethernet, link),
+            (Ok(_), Way::Stack | Way::Local) => route(kernel),
+            (Err(reason), _) => drop(kernel, reason),
+        };
+    }
+    drop(kernel, Reason::NoMethod)
+}
+
+#[inline(always)]
+fn by_prefix<K: Kernel>(
+    kernel: &K,
+    config: &Config,
+    ethernet: &Window<'_, 14>,
+    packet: &Ipv6<'_>,
+    (service, engine, index): (&Service, &Engine, u16),
+) -> Verdict {
+    let to = match destination::prefix_form(config, packet, service, index) {
+        Ok(to) => to,
+        Err(reason) => return drop(kernel, reason),
+    };
+    let way = way6(kernel, engine, to);
+    destination::rewrite6(packet, to[0], service, engine, matches!(way, Way::Link(_)));
+    match way {
+        Way::Link(link) => link::send(kernel, config, ethernet, link),
+        Way::Stack | Way::Local => route(kernel),
+    }
+}
+
+/// A packet that is not to a VIP: the reply of an engine, or none of ours.
+#[inline(always)]
+fn towards_client<K: Kernel>(
+    kernel: &K,
+    config: &Config,
+    ethernet: &Window<'_, 14>,
+    packet: &Ipv6<'_>,
+) -> Verdict {
+    if config.nat_prefix == 0 {
+        return pass(kernel, Reason::OtherTraffic);
+    }
+    let Some((service, _)) = nat_half_parts(config.nat_prefix, packet.source()[0]) else {
+        return pass(kernel, Reason::OtherTraffic);
+    };
+    let Some(vip) = kernel.vip(service).filter(|vip| vip.kind != 0) else {
+        return pass(kernel, Reason::OtherTraffic);
+    };
+    let destination = packet.destination();
+    let way = Way::of_next_hop(kernel.next_hop6([vip.vip[0], packet.source()[1]], destination));
+    if way == Way::Local {
+        return pass(kernel, Reason::LocalReply);
+    }
+    if packet.hop_limit() <= 1 {
+        return pass(kernel, Reason::TtlExpired);
+    }
+    kernel.count(Reason::Reply);
+    reply::rewrite6(packet, vip.vip[0], vip.port, matches!(way, Way::Link(_)));
+    match way {
+        Way::Link(link) => link::send(kernel, config, ethernet, link),
+        Way::Stack | Way::Local => route(kernel),
+    }
+}

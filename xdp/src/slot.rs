@@ -1,0 +1,132 @@
+//! Third stage: from a key to an engine, with just enough tracking.
+//!
+//! A flow is looked up only while its slot is in transition: it changed engine, or its engine diverts. DESIGN.md's
+//! table of packet against slot is the contract.
+
+use penstock_abi::{Config, Engine, EngineFlags, Reason, Service, Slot, Tick, UDP_ORIGIN_TICKS};
+
+use crate::{flow, kernel::Kernel, key::Hashes, parse::Phase};
+
+/// Other slots looked at while neither engine nor fallback of a slot takes new flows.
+const PROBES: u32 = 4;
+const NO_ENGINE: u32 = u32::MAX;
+
+/// The engine for a packet, and its index.
+#[inline(always)]
+pub fn choose<'k, K: Kernel>(
+    kernel: &'k K,
+    config: &Config,
+    service: &Service,
+    hashes: Hashes,
+    phase: Phase,
+    closes: bool,
+) -> Option<(u16, &'k Engine)> {
+    #[expect(clippy::cast_possible_truncation, reason = "the slot takes the low bits")]
+    let at = service.slot_base + (hashes.key as u32 & service.slot_mask);
+    let slot = Slot::from_word(kernel.slot(at)?.load());
+    let engine = kernel.engine(slot.engine)?;
+    if slot.changed_at == 0 && EngineFlags(engine.flags).is_steady() {
+        return Some((slot.engine, engine));
+    }
+    let index =
+        in_transition(kernel, service, at, &hashes, &Moment { phase, closes, tick: Tick(config.tick) });
+    let index = u16::try_from(index).ok()?;
+    Some((index, kernel.engine(index)?))
+}
+
+/// What a packet in a transitioning slot brings along.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    phase: Phase,
+    closes: bool,
+    tick: Tick,
+}
+
+/// Out of line, so that the stable path keeps its registers.
+#[inline(never)]
+fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, hashes: &Hashes, moment: &Moment) -> u32 {
+    let Some(slot) = kernel.slot(at).map(|word| Slot::from_word(word.load())) else {
+        return NO_ENGINE;
+    };
+    let Some(bucket) = kernel.flow_bucket(flow::flow_bucket(hashes.flow)) else {
+        return NO_ENGINE;
+    };
+    let stamp = moment.tick.stamp();
+    let found = if moment.phase == Phase::New { None } else { flow::find(bucket, hashes.flow, stamp) };
+    let known = match found {
+        Some(engine) => Some(engine),
+        None if moment.phase == Phase::New => None,
+        None => Some(unrecorded(slot, moment)),
+    };
+    let engine = match known.filter(|&engine| flags(kernel, engine).keeps_flows()) {
+        Some(engine) => engine,
+        None => {
+            if known.is_some() {
+                kernel.count(Reason::Reslotted);
+            }
+            let Some(engine) = for_new_flow(kernel, service, slot, hashes.key) else {
+                return NO_ENGINE;
+            };
+            engine
+        }
+    };
+    if found == Some(engine) {
+        kernel.count(Reason::FlowFound);
+    } else {
+        kernel.count(Reason::FlowRecorded);
+        flow::record(bucket, hashes.flow, engine, stamp);
+    }
+    if engine != slot.engine {
+        kernel.mark_diverged(at, moment.tick.0);
+    }
+    if moment.closes
+        && let Some(bucket) = kernel.affinity_bucket(flow::affinity_bucket(hashes.key))
+    {
+        flow::record_confirmed(bucket, hashes.key, engine, stamp);
+    }
+    u32::from(engine)
+}
+
+/// Where a flow without a record was before the transition began.
+#[inline(always)]
+fn unrecorded(slot: Slot, moment: &Moment) -> u16 {
+    let long_ago = slot.changed_at != 0 && moment.tick.since(Tick(slot.changed_at)) >= UDP_ORIGIN_TICKS;
+    if moment.phase == Phase::Datagram && long_ago { slot.engine } else { slot.origin }
+}
+
+/// The engine of a new flow: by affinity, the slot's, its fallback, another slot's, or else one that may still serve.
+#[inline(always)]
+fn for_new_flow<K: Kernel>(kernel: &K, service: &Service, slot: Slot, key: u64) -> Option<u16> {
+    if let Some(bucket) = kernel.affinity_bucket(flow::affinity_bucket(key))
+        && let Some(engine) = flow::peek(bucket, key)
+        && flags(kernel, engine).takes_affinity()
+    {
+        kernel.count(Reason::AffinityFollowed);
+        return Some(engine);
+    }
+    if flags(kernel, slot.engine).takes_new_flows() {
+        return Some(slot.engine);
+    }
+    kernel.count(Reason::Diverted);
+    if flags(kernel, slot.fallback).takes_new_flows() {
+        return Some(slot.fallback);
+    }
+    for probe in 1..=PROBES {
+        #[expect(clippy::cast_possible_truncation, reason = "the slot takes the low bits")]
+        let hash = (key >> 24) as u32 ^ probe.wrapping_mul(0x9e37_79b9);
+        let word = kernel.slot(service.slot_base + (hash & service.slot_mask))?;
+        let other = Slot::from_word(word.load());
+        if flags(kernel, other.engine).takes_new_flows() {
+            return Some(other.engine);
+        }
+        if flags(kernel, other.fallback).takes_new_flows() {
+            return Some(other.fallback);
+        }
+    }
+    [slot.engine, slot.fallback].into_iter().find(|&engine| flags(kernel, engine).keeps_flows())
+}
+
+#[inline(always)]
+fn flags<K: Kernel>(kernel: &K, engine: u16) -> EngineFlags {
+    EngineFlags(kernel.engine(engine).map_or(0, |engine| engine.flags))
+}
