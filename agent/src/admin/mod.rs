@@ -1,0 +1,8 @@
+//! Questions and orders of a person on this host, over a Unix socket: one JSON object a line, one answer each.
+mod client;
+mod server;
+mod status;
+
+pub use client::{AskError, ask};
+pub use server::{Answer, Question, Request, Server};
+pub use status::{Connection, LastRefusal, Status};

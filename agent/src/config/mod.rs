@@ -1,0 +1,239 @@
+//! The agent's file, checked. Relative paths stand relative to the file's folder.
+mod raw;
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, Ipv6Addr},
+    path::{Path, PathBuf},
+};
+
+use penstock_wire::{
+    HostId,
+    transport::{CONTROLLER_NAME, TlsFiles},
+};
+use toml::Spanned;
+
+use raw::{Devices, Raw};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub host: HostId,
+    /// `host:port` of each controller, tried in this order.
+    pub controllers: Vec<String>,
+    pub tls: TlsFiles,
+    /// DNS name that the controller's certificate must have.
+    pub controller_name: String,
+    /// The last good snapshot, and what a person ordered, live here.
+    pub state_dir: PathBuf,
+    pub admin_socket: PathBuf,
+    pub data_path: DataPathConfig,
+}
+
+/// Where and how packets are handled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataPathConfig {
+    pub object: PathBuf,
+    pub pin_dir: PathBuf,
+    /// At least one.
+    pub devices: Vec<String>,
+    pub attach: Attach,
+    pub redirect_only: bool,
+    pub reset_lost: bool,
+    pub outer4: Option<Ipv4Addr>,
+    pub outer6: Option<Ipv6Addr>,
+    /// Largest fraction of a table's slots that one snapshot may move unless it answers a failure.
+    pub max_moved: f64,
+}
+
+/// Which XDP attachment is accepted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attach {
+    /// Native, and generic where the driver has no native XDP.
+    #[default]
+    Best,
+    Native,
+    Generic,
+}
+
+/// Why there is no configuration. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("reading {}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// Not TOML, an unknown key, or a value of another kind.
+    #[error("{}:\n{detail}", path.display())]
+    Syntax { path: PathBuf, detail: String },
+    #[error("{}:{line}: {key}: {what}", path.display())]
+    Value { path: PathBuf, line: usize, key: &'static str, what: String },
+}
+
+impl Config {
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+        let text = fs::read_to_string(path).map_err(unreadable)?;
+        Self::parse(&text, path)
+    }
+
+    /// `path` names the file in messages, and its folder is where relative paths stand.
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let raw: Raw = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            path: path.to_owned(),
+            detail: error.to_string().trim_end().to_owned(),
+        })?;
+        let check = Check { text, path };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let at = |file: PathBuf| folder.join(file);
+        let host = check.filled("host", &raw.host)?;
+        if raw.controllers.get_ref().is_empty() {
+            return Err(check.fault("controllers", &raw.controllers, "names no controller"));
+        }
+        for controller in raw.controllers.get_ref() {
+            let port = controller.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+            if !matches!(port, Some(Ok(1..))) {
+                let what = format!("{controller:?} is not host:port");
+                return Err(check.fault("controllers", &raw.controllers, &what));
+            }
+        }
+        if raw.dataplane.get_ref() != "xdp" {
+            let what = format!("{:?} is not known; this build has \"xdp\"", raw.dataplane.get_ref());
+            return Err(check.fault("dataplane", &raw.dataplane, &what));
+        }
+        let devices = match raw.device.get_ref().clone() {
+            Devices::One(device) => vec![device],
+            Devices::Several(devices) => devices,
+        };
+        if devices.is_empty() || devices.iter().any(String::is_empty) {
+            return Err(check.fault("device", &raw.device, "names no device"));
+        }
+        let max_moved = *raw.max_moved.get_ref();
+        if !(max_moved > 0.0 && max_moved <= 1.0) {
+            return Err(check.fault("max_moved", &raw.max_moved, "is not a fraction above 0, up to 1"));
+        }
+        let state_dir = at(raw.state_dir);
+        let pin_dir = raw.pin_dir.unwrap_or_else(|| default_pin_dir(&host));
+        Ok(Self {
+            admin_socket: raw.admin.socket.map_or_else(|| state_dir.join("admin.sock"), at),
+            host: HostId(host),
+            controllers: raw.controllers.into_inner(),
+            tls: TlsFiles { ca: at(raw.tls.ca), certificate: at(raw.tls.cert), key: at(raw.tls.key) },
+            controller_name: raw.tls.controller_name.unwrap_or_else(|| CONTROLLER_NAME.to_owned()),
+            state_dir,
+            data_path: DataPathConfig {
+                object: raw.object.map_or_else(default_object, at),
+                pin_dir,
+                devices,
+                attach: raw.attach,
+                redirect_only: raw.redirect_only,
+                reset_lost: raw.reset_lost,
+                outer4: raw.outer4,
+                outer6: raw.outer6,
+                max_moved,
+            },
+        })
+    }
+}
+
+/// The kernel program beside the executable.
+fn default_object() -> PathBuf {
+    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("penstock-xdp.o")));
+    beside.unwrap_or_else(|| PathBuf::from("penstock-xdp.o"))
+}
+
+fn default_pin_dir(host: &str) -> PathBuf {
+    // A folder on bpffs may not have a dot in its name.
+    Path::new("/sys/fs/bpf/penstock").join(host.replace(['.', '/'], "_"))
+}
+
+/// Places faults in the text.
+struct Check<'a> {
+    text: &'a str,
+    path: &'a Path,
+}
+
+impl Check<'_> {
+    fn filled(&self, key: &'static str, value: &Spanned<String>) -> Result<String, ConfigError> {
+        let text = value.get_ref();
+        if text.is_empty() { Err(self.fault(key, value, "is empty")) } else { Ok(text.clone()) }
+    }
+
+    fn fault<T>(&self, key: &'static str, value: &Spanned<T>, what: &str) -> ConfigError {
+        // A default has no place in the text.
+        let line = self.text.get(..value.span().start).unwrap_or_default().matches('\n').count() + 1;
+        ConfigError::Value { path: self.path.to_owned(), line, key, what: what.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+host = "a-1"
+controllers = ["10.0.0.1:7400", "controller.example:7400"]
+device = ["eth0", "eth1"]
+state_dir = "state"
+[tls]
+ca = "ca.pem"
+cert = "/etc/penstock/cert.pem"
+key = "key.pem"
+"#;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("/etc/p/agent.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn relative_paths_stand_in_the_files_folder() {
+        let config = parse(GOOD).unwrap();
+
+        assert_eq!(config.state_dir, Path::new("/etc/p/state"));
+        assert_eq!(config.admin_socket, Path::new("/etc/p/state/admin.sock"));
+        assert_eq!(config.tls.ca, Path::new("/etc/p/ca.pem"));
+        assert_eq!(config.tls.certificate, Path::new("/etc/penstock/cert.pem"));
+        assert_eq!(config.data_path.pin_dir, Path::new("/sys/fs/bpf/penstock/a-1"));
+        assert_eq!(config.data_path.devices, ["eth0", "eth1"]);
+        assert_eq!(config.controller_name, CONTROLLER_NAME);
+    }
+
+    #[test]
+    fn one_device_may_stand_alone() {
+        let config = parse(&GOOD.replace(r#"["eth0", "eth1"]"#, r#""eth0""#)).unwrap();
+
+        assert_eq!(config.data_path.devices, ["eth0"]);
+    }
+
+    #[test]
+    fn a_faulty_value_is_named_by_line_and_key() {
+        let faults = [
+            (r#"host = "a-1""#, r#"host = """#, "/etc/p/agent.toml:2: host: is empty"),
+            (
+                r#""10.0.0.1:7400""#,
+                r#""10.0.0.1""#,
+                "/etc/p/agent.toml:3: controllers: \"10.0.0.1\" is not host:port",
+            ),
+            (r#"["eth0", "eth1"]"#, "[]", "/etc/p/agent.toml:4: device: names no device"),
+            (
+                "state_dir",
+                "max_moved = 0.0\nstate_dir",
+                "/etc/p/agent.toml:5: max_moved: is not a fraction above 0, up to 1",
+            ),
+            (
+                "state_dir",
+                "dataplane = \"tcx\"\nstate_dir",
+                "/etc/p/agent.toml:5: dataplane: \"tcx\" is not known; this build has \"xdp\"",
+            ),
+        ];
+
+        for (good, bad, message) in faults {
+            assert_eq!(parse(&GOOD.replace(good, bad)).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line() {
+        let error = parse(&GOOD.replace("device", "devices")).unwrap_err();
+
+        assert!(error.contains("line 4") && error.contains("devices"), "{error}");
+    }
+}

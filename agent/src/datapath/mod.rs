@@ -1,0 +1,46 @@
+//! What the agent needs of the data path: the kernel's maps behind [`crate::install`], or memory in tests.
+mod kernel;
+
+pub use kernel::Kernel;
+use penstock_wire::{Epoch, Refusal, Snapshot};
+
+/// Installs snapshots and counts.
+pub trait DataPath {
+    /// Epoch in force; zero before the first.
+    fn epoch(&self) -> Epoch;
+
+    /// Makes a snapshot effective, or leaves the one in force untouched.
+    fn install(&mut self, snapshot: &Snapshot) -> Result<Installed, NotInstalled>;
+
+    /// New flows of each service since the data path was set up, by service index.
+    fn flows_per_service(&self) -> Result<Vec<(u16, u64)>, CountError>;
+
+    /// Packets by reason since the data path was set up.
+    fn reasons(&self) -> Result<Vec<(&'static str, u64)>, CountError>;
+
+    /// Advances its clock; to be called every second. Returns the slots in transition.
+    fn maintain(&mut self) -> u64;
+
+    /// Devices, and how each is attached.
+    fn devices(&self) -> Vec<(String, String)>;
+}
+
+/// What an installation changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Installed {
+    /// Slots whose engine changed.
+    pub moved_slots: usize,
+}
+
+/// Why a snapshot is not in force.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{detail}")]
+pub struct NotInstalled {
+    pub reason: Refusal,
+    pub detail: String,
+}
+
+/// Counters could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("reading counters")]
+pub struct CountError(#[source] pub Box<dyn std::error::Error + Send + Sync>);

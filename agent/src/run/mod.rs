@@ -1,0 +1,6 @@
+//! The agent's one owner of state: messages, ticks and questions in; installs, reports and answers out.
+mod owner;
+mod task;
+
+pub use owner::Owner;
+pub use task::{RunError, run};

@@ -1,0 +1,120 @@
+//! The running agent: reads clocks and sockets, waits on one enum of events.
+use std::{
+    fmt, io,
+    path::PathBuf,
+    time::{Duration, Instant, SystemTime},
+};
+
+use penstock_wire::Epoch;
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+use tracing::{info, warn};
+
+use super::Owner;
+use crate::{
+    admin::{self, Answer, Question, Status},
+    config::Config,
+    datapath::DataPath,
+    subscribe::{Store, Uplink, UplinkConfig, UplinkEvent, Writer},
+};
+
+/// Events that wait for the owner. While it is full, sockets are not read.
+const EVENTS: usize = 16;
+
+/// Why the agent does not run. What is in force in the kernel stays in force.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("preparing the state folder {}", path.display())]
+    State { path: PathBuf, source: io::Error },
+    /// Another agent of this host runs, or the folder does not exist.
+    #[error("opening the admin socket {}", path.display())]
+    Admin { path: PathBuf, source: io::Error },
+}
+
+enum Event {
+    Uplink(UplinkEvent),
+    Admin(Question),
+    Tick,
+    Stop,
+}
+
+/// Runs until `stop` is ready. `open` sets up the data path. Leaves the data path working.
+pub async fn run<D: DataPath + fmt::Debug>(
+    config: &Config,
+    path: D,
+    stop: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let state = |source| RunError::State { path: config.state_dir.clone(), source };
+    let store = Store::open(&config.state_dir).map_err(state)?;
+    let loaded = store.load();
+    for (path, error) in loaded.damaged {
+        warn!(path = %path.display(), error = &error as &dyn std::error::Error, "damaged snapshot kept aside");
+    }
+    let mut owner = Owner::new(config.host.clone(), path);
+    let on_disk = loaded.snapshot.as_ref().map(|snapshot| snapshot.epoch);
+    if let Some(snapshot) = loaded.snapshot {
+        owner.restore(snapshot, SystemTime::now());
+    }
+    let admin_fault = |source| RunError::Admin { path: config.admin_socket.clone(), source };
+    let (questions, asked) = mpsc::channel(EVENTS);
+    let admin = admin::Server::start(&config.admin_socket, questions).map_err(admin_fault)?;
+    let writer = Writer::start(store, on_disk);
+    let (events, news) = mpsc::channel(EVENTS);
+    let uplink = Uplink::start(uplink_config(config), events);
+
+    serve(&mut owner, &writer, news, asked, stop).await;
+
+    uplink.shutdown().await;
+    admin.shutdown().await;
+    writer.finish().await;
+    info!("agent stopped: the data path goes on with the snapshot in force");
+    Ok(())
+}
+
+fn uplink_config(config: &Config) -> UplinkConfig {
+    UplinkConfig {
+        host: config.host.clone(),
+        controllers: config.controllers.clone(),
+        tls: config.tls.clone(),
+        controller_name: config.controller_name.clone(),
+    }
+}
+
+async fn serve<D: DataPath>(
+    owner: &mut Owner<D>,
+    writer: &Writer,
+    mut news: mpsc::Receiver<UplinkEvent>,
+    mut asked: mpsc::Receiver<Question>,
+    stop: impl Future<Output = ()>,
+) {
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::pin!(stop);
+    loop {
+        let event = tokio::select! {
+            Some(event) = news.recv() => Event::Uplink(event),
+            Some(question) = asked.recv() => Event::Admin(question),
+            _ = ticks.tick() => Event::Tick,
+            () = &mut stop => Event::Stop,
+        };
+        match event {
+            Event::Uplink(event) => {
+                if let Some(snapshot) = owner.uplink(event, SystemTime::now()) {
+                    writer.save(snapshot);
+                }
+            }
+            Event::Admin(question) => {
+                let status = with_disk(owner.status(), writer.outcome());
+                question.answer(Answer::Status(Box::new(status)));
+            }
+            Event::Tick => owner.tick(Instant::now()),
+            Event::Stop => return,
+        }
+    }
+}
+
+fn with_disk(status: Status, (saved, error): (Option<Epoch>, Option<String>)) -> Status {
+    Status { saved_epoch: saved.map(|epoch| epoch.to_string()), save_error: error, ..status }
+}

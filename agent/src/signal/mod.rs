@@ -1,0 +1,90 @@
+//! Signal path: what clients offered to this host, for the controller.
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use penstock_wire::{DemandReport, ServiceDemand, ServiceEntry};
+
+/// Turns counters that only grow into demand a window.
+#[derive(Debug, Default)]
+pub struct DemandMeter {
+    last: Option<(Instant, BTreeMap<u16, u64>)>,
+}
+
+impl DemandMeter {
+    /// Demand since the last call, `None` at the first. `counts` are new flows by service index since the data path
+    /// was set up; a count that went back means that it was set up anew.
+    pub fn report(
+        &mut self,
+        counts: Vec<(u16, u64)>,
+        services: &[ServiceEntry],
+        now: Instant,
+    ) -> Option<DemandReport> {
+        let counts: BTreeMap<u16, u64> = counts.into_iter().collect();
+        let (since, before) = self.last.replace((now, counts.clone()))?;
+        let flows = |index: u16| {
+            let count = counts.get(&index).copied().unwrap_or(0);
+            let earlier = before.get(&index).copied().unwrap_or(0);
+            count.checked_sub(earlier).unwrap_or(count)
+        };
+        let demand = |service: &ServiceEntry| ServiceDemand {
+            service: service.id.clone(),
+            flows: flows(service.index),
+        };
+        Some(DemandReport {
+            window_ms: milliseconds(now.duration_since(since)),
+            services: services.iter().map(demand).collect(),
+        })
+    }
+}
+
+fn milliseconds(window: Duration) -> u32 {
+    u32::try_from(window.as_millis()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_wire::{Forwarding, KeyMode, Protocol, Vip};
+
+    use super::*;
+
+    fn service(index: u16, id: &str) -> ServiceEntry {
+        ServiceEntry {
+            index,
+            id: id.into(),
+            class: "chat".into(),
+            vip: Vip::V4([192, 0, 2, 1].into()),
+            port: 80,
+            protocol: Protocol::Tcp,
+            key: KeyMode::Flow,
+            forwarding: Forwarding::L2,
+        }
+    }
+
+    #[test]
+    fn demand_is_the_difference_of_counts_over_the_time_that_passed() {
+        let start = Instant::now();
+        let services = [service(3, "chat"), service(4, "batch")];
+        let mut meter = DemandMeter::default();
+
+        assert_eq!(meter.report(vec![(3, 100)], &services, start), None);
+        let report =
+            meter.report(vec![(3, 190), (4, 7)], &services, start + Duration::from_millis(1500)).unwrap();
+
+        assert_eq!(report.window_ms, 1500);
+        assert_eq!(report.services.iter().map(|s| s.flows).collect::<Vec<_>>(), [90, 7]);
+    }
+
+    #[test]
+    fn a_count_that_went_back_starts_anew() {
+        let start = Instant::now();
+        let services = [service(3, "chat")];
+        let mut meter = DemandMeter::default();
+        meter.report(vec![(3, 100)], &services, start);
+
+        let report = meter.report(vec![(3, 8)], &services, start + Duration::from_secs(1)).unwrap();
+
+        assert_eq!(report.services[0].flows, 8);
+    }
+}
