@@ -21,8 +21,9 @@ pub fn advance(
     Ok(start(affinity, table, candidates, quotas)?.finish().0)
 }
 
-/// As [`advance`], and with the same number of moves, but a slot that moves goes to the engine that `preferred` (indexes by slot) names for it, as
-/// long as that engine lacks slots: the fallbacks that served while an engine was out, or the table before it failed.
+/// As [`advance`], and with the same number of moves, but a slot that moves goes to the engine that `preferred`
+/// (indexes by slot) names for it, as long as that engine lacks slots: the one that served it before
+/// ([`crate::Formers`]), or the fallback that did while an engine was out.
 pub fn advance_preferring(
     affinity: &Affinity,
     table: &SlotTable,

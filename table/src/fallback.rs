@@ -15,9 +15,8 @@ use crate::{Candidate, Candidates, SizeMismatch, SlotTable, WEIGHT_ONE};
 /// others count alike. A fallback is the slot's own engine only where there is no other candidate.
 #[must_use]
 pub fn fallbacks(table: &SlotTable, candidates: &Candidates) -> Vec<u16> {
-    let owners = candidates.owners(table.slots());
-    let kept = vec![nobody(candidates); owners.len()];
-    deal(table, candidates, &owners, kept)
+    let nobody = vec![nobody(candidates); table.slots().len()];
+    deal(table, candidates, nobody, Keep::All)
 }
 
 /// The fallbacks of `next`, given those of `table`: only slots that moved, and those whose fallback is not a candidate
@@ -31,14 +30,31 @@ pub fn carry_fallbacks(
 ) -> Result<Vec<u16>, SizeMismatch> {
     same_length(table, fallbacks)?;
     same_length(table, next.slots())?;
-    let owners = candidates.owners(next.slots());
     let mut kept = candidates.owners(fallbacks);
     for (position, (old, new)) in kept.iter_mut().zip(table.slots().iter().zip(next.slots())) {
         if old != new {
             *position = nobody(candidates);
         }
     }
-    Ok(deal(next, candidates, &owners, kept))
+    Ok(deal(next, candidates, kept, Keep::All))
+}
+
+/// Evens out fallbacks that were carried along while weights drifted: where an engine would be more than 1 % (and a
+/// slot) above its weight after the failure of another one, it gives up what it has too much. Other fallbacks stay.
+pub fn even_fallbacks(
+    table: &SlotTable,
+    fallbacks: &[u16],
+    candidates: &Candidates,
+) -> Result<Vec<u16>, SizeMismatch> {
+    same_length(table, fallbacks)?;
+    Ok(deal(table, candidates, candidates.owners(fallbacks), Keep::WithinTolerance))
+}
+
+/// Which useful fallbacks stay.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Keep {
+    All,
+    WithinTolerance,
 }
 
 /// Position that stands for a fallback still to be found.
@@ -47,16 +63,20 @@ fn nobody(candidates: &Candidates) -> u16 {
     candidates.len() as u16
 }
 
-/// Keeps the fallbacks in `kept` that are still useful and finds the others. Returns engine indexes.
-fn deal(table: &SlotTable, candidates: &Candidates, owners: &[u16], mut kept: Vec<u16>) -> Vec<u16> {
+/// Keeps the fallbacks in `standing` that are still useful and finds the others. Returns engine indexes.
+fn deal(table: &SlotTable, candidates: &Candidates, mut standing: Vec<u16>, keep: Keep) -> Vec<u16> {
     let corrections = corrections(table, candidates);
-    for (owner, slots) in by_owner(candidates.len(), owners) {
-        deal_owner(candidates, &corrections, owner, &slots, &mut kept);
+    let owners = candidates.owners(table.slots());
+    for (owner, slots) in by_owner(candidates.len(), &owners) {
+        let parts = Parts::new(table, candidates, &corrections, owner, slots.len());
+        if parts.total > 0 {
+            deal_owner(&parts, &slots, &mut standing, keep);
+        }
     }
     let engine = |(&position, &own): (&u16, &u16)| {
         if position == nobody(candidates) { own } else { candidates.engine(usize::from(position)) }
     };
-    kept.iter().zip(table.slots()).map(engine).collect()
+    standing.iter().zip(table.slots()).map(engine).collect()
 }
 
 /// What each candidate's slots are below its weight, at most one slot either way, in units of 2^-32 slots: only what
@@ -85,60 +105,119 @@ fn by_owner(candidates: usize, owners: &[u16]) -> impl Iterator<Item = (usize, V
 }
 
 /// Finds the missing fallbacks of one owner's slots.
-fn deal_owner(candidates: &Candidates, corrections: &[i64], owner: usize, slots: &[u32], kept: &mut [u16]) {
-    let weights = candidates.as_slice().iter().map(|candidate| candidate.weight);
-    let own = candidates.as_slice().get(owner).map_or(0, |candidate| candidate.weight);
-    let alone = own == WEIGHT_ONE;
-    let mut parts: Vec<u64> = weights.map(|weight| if alone { 1 } else { weight }).collect();
-    if let Some(part) = parts.get_mut(owner) {
-        *part = 0;
-    }
-    let mut have = vec![0_u32; parts.len()];
-    let mut missing = Vec::new();
+fn deal_owner(parts: &Parts, slots: &[u32], standing: &mut [u16], keep: Keep) {
+    let mut have = vec![0_u32; parts.parts.len()];
     for &slot in slots {
-        let position = &mut kept[slot as usize];
-        if parts.get(usize::from(*position)).is_some_and(|&part| part > 0) {
+        let position = &mut standing[slot as usize];
+        if parts.includes(*position) {
             have[usize::from(*position)] += 1;
         } else {
-            *position = nobody(candidates);
-            missing.push(slot);
+            *position = nobody(parts.candidates);
         }
     }
-    let total: u64 = parts.iter().sum();
-    if missing.is_empty() || total == 0 {
-        return;
+    if keep == Keep::WithinTolerance {
+        let mut excess: Vec<u32> =
+            have.iter().enumerate().map(|(position, &have)| parts.excess(position, have)).collect();
+        for &slot in slots {
+            let position = &mut standing[slot as usize];
+            if let Some(excess) = excess.get_mut(usize::from(*position)).filter(|excess| **excess > 0) {
+                *excess -= 1;
+                have[usize::from(*position)] -= 1;
+                *position = nobody(parts.candidates);
+            }
+        }
     }
-    let key = candidates.as_slice().get(owner).map_or(0, |candidate| candidate.key.0);
-    let none = vec![0; if alone { parts.len() } else { 0 }];
-    let corrections = if alone { &none } else { corrections };
-    let lacks = lacks(&parts, total, owner, slots.len(), &have, corrections);
-    let dealt = systematic(&lacks, missing.len(), mix(u64::from(missing[0]) ^ key));
+    let missing: Vec<u32> =
+        slots.iter().copied().filter(|&slot| standing[slot as usize] == nobody(parts.candidates)).collect();
+    let Some(first) = missing.first() else { return };
+    let lacks = parts.lacks(&have);
+    let dealt = systematic(&lacks, missing.len(), mix(u64::from(*first) ^ parts.owner_key()));
     for (&slot, position) in missing.iter().zip(dealt) {
-        kept[slot as usize] = position;
+        standing[slot as usize] = position;
     }
 }
 
-/// How far each candidate is below its part of an owner's slots, in units of 1/`total` slots; the parts themselves
-/// where nobody is.
-fn lacks(
-    parts: &[u64],
-    total: u64,
+/// How much of one owner's slots is due to each of the other candidates.
+struct Parts<'a> {
+    candidates: &'a Candidates,
     owner: usize,
-    slots: usize,
-    have: &[u32],
-    corrections: &[i64],
-) -> Vec<u64> {
-    // In units of 2^-32 slots, as the corrections are. The owner's own correction makes the sum come out.
-    let due =
-        i128::from(WEIGHT_ONE) * slots as i128 + i128::from(corrections.get(owner).copied().unwrap_or(0));
-    let lack = |(position, &part): (usize, &u64)| {
-        let kept = i128::from(WEIGHT_ONE) * i128::from(have[position]) - i128::from(corrections[position]);
-        let lack = if part == 0 { 0 } else { i128::from(part) * due - i128::from(total) * kept };
-        // Below 2^32 times 2^50 before the shift.
-        u64::try_from(lack >> 32).unwrap_or(0)
-    };
-    let lacks: Vec<u64> = parts.iter().enumerate().map(lack).collect();
-    if lacks.iter().all(|&lack| lack == 0) { parts.to_vec() } else { lacks }
+    slots_in_table: u64,
+    /// The others' weights, or 1 each where none of them has weight; 0 for the owner.
+    parts: Vec<u64>,
+    total: u64,
+    /// Slots of the owner, corrected as the others are, in units of 2^-32 slots.
+    due: i128,
+    /// What the candidates' slots are below their weights, unless weights do not count.
+    corrections: Option<&'a [i64]>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(
+        table: &SlotTable,
+        candidates: &'a Candidates,
+        corrections: &'a [i64],
+        owner: usize,
+        slots: usize,
+    ) -> Self {
+        let weight_of_owner = candidates.as_slice().get(owner).map_or(0, |candidate| candidate.weight);
+        let alone = weight_of_owner == WEIGHT_ONE;
+        let weights = candidates.as_slice().iter().map(|candidate| candidate.weight);
+        let mut parts: Vec<u64> = weights.map(|weight| if alone { 1 } else { weight }).collect();
+        if let Some(part) = parts.get_mut(owner) {
+            *part = 0;
+        }
+        let corrections = if alone { None } else { Some(corrections) };
+        // The others' corrections sum to the negative of the owner's, so that the dues sum to its slots.
+        let own = corrections.and_then(|corrections| corrections.get(owner)).copied().unwrap_or(0);
+        Self {
+            candidates,
+            owner,
+            slots_in_table: table.size().slots() as u64,
+            total: parts.iter().sum(),
+            parts,
+            due: i128::from(WEIGHT_ONE) * slots as i128 + i128::from(own),
+            corrections,
+        }
+    }
+
+    fn includes(&self, position: u16) -> bool {
+        self.parts.get(usize::from(position)).is_some_and(|&part| part > 0)
+    }
+
+    fn owner_key(&self) -> u64 {
+        self.candidates.as_slice().get(self.owner).map_or(0, |candidate| candidate.key.0)
+    }
+
+    /// What a candidate with `have` fallbacks lacks of its due, in units of 1/`total` slots; below 0 if it has too many.
+    fn lack(&self, position: usize, have: u32) -> i128 {
+        let correction = self.corrections.map_or(0, |corrections| corrections[position]);
+        let has = i128::from(WEIGHT_ONE) * i128::from(have) - i128::from(correction);
+        (i128::from(self.parts[position]) * self.due - i128::from(self.total) * has) >> 32
+    }
+
+    /// What each candidate lacks, or its part where nobody lacks anything.
+    fn lacks(&self, have: &[u32]) -> Vec<u64> {
+        let lack = |(position, &have): (usize, &u32)| match self.parts[position] {
+            0 => 0,
+            // Below 2^32 parts times 2^18 slots.
+            _ => u64::try_from(self.lack(position, have)).unwrap_or(0),
+        };
+        let lacks: Vec<u64> = have.iter().enumerate().map(lack).collect();
+        if lacks.iter().all(|&lack| lack == 0) { self.parts.clone() } else { lacks }
+    }
+
+    /// How many of its `have` fallbacks a candidate gives up: all above its due, if they exceed the tolerance.
+    fn excess(&self, position: usize, have: u32) -> u32 {
+        if have == 0 {
+            return 0;
+        }
+        let too_many = -self.lack(position, have);
+        let total = i128::from(self.total);
+        let weight =
+            i128::from(self.candidates.as_slice()[position].weight) * i128::from(self.slots_in_table);
+        let tolerance = total.max(((weight * total) >> 32) / 100);
+        if too_many > tolerance { u32::try_from(too_many / total).unwrap_or(have).min(have) } else { 0 }
+    }
 }
 
 /// Deals `count` cards round a circle of `lengths` (their sum positive and below 2^63), at equal distances from a

@@ -4,7 +4,8 @@ mod fleet;
 
 use fleet::{candidates, change, exact, start};
 use penstock_table::{
-    Affinity, Candidates, SlotTable, TableSize, WEIGHT_ONE, advance, carry_fallbacks, fallbacks,
+    Affinity, Candidates, SlotTable, TableSize, WEIGHT_ONE, advance, carry_fallbacks, even_fallbacks,
+    fallbacks,
 };
 use proptest::prelude::*;
 
@@ -90,6 +91,36 @@ proptest! {
                 prop_assert_eq!(carried[slot], standing[slot], "slot {}", slot);
             }
         }
+    }
+
+    #[test]
+    fn evened_out_fallbacks_leave_no_survivor_far_above_its_weight((old, new) in change(16), bits in 4_u32..=12) {
+        let affinity = Affinity::new(TableSize::new(bits).unwrap());
+        let (old, new) = (candidates(&old), candidates(&new));
+        let table = start(&affinity, &old);
+        let mut next = table.clone();
+        let quotas = exact(&new, &new.counts(&table), affinity.size());
+        next.apply(&advance(&affinity, &table, &new, &quotas).unwrap()).unwrap();
+        let carried = carry_fallbacks(&table, &fallbacks(&table, &old), &next, &new).unwrap();
+
+        let evened = even_fallbacks(&next, &carried, &new).unwrap();
+
+        check_validity(&next, &evened, &new)?;
+        for gone in new.as_slice() {
+            let left = u128::from(WEIGHT_ONE - gone.weight);
+            let loads = loads(&next, &evened, &new, gone.engine);
+            for (survivor, load) in new.as_slice().iter().zip(loads) {
+                let slots = u128::from(survivor.weight) * next.slots().len() as u128;
+                // One slot of rounding beside the tolerance: a slot or 1 % of the survivor's own.
+                let tolerance = u128::from(WEIGHT_ONE).max(slots / 100) + u128::from(WEIGHT_ONE) + (1 << 13);
+                let limit = slots + ((tolerance * left) >> 32);
+                prop_assert!(
+                    left == 0 || survivor.engine == gone.engine || u128::from(load) * left <= limit,
+                    "load {} of weight {} after {} with weight {}", load, survivor.weight, gone.engine, gone.weight
+                );
+            }
+        }
+        prop_assert_eq!(even_fallbacks(&next, &evened, &new).unwrap(), evened, "there is nothing left to even out");
     }
 
     #[test]

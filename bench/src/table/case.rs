@@ -1,7 +1,6 @@
 //! The changes under test.
-use std::time::Instant;
-
 use super::{
+    clock::Clock,
     figures::{Figures, Held, as_f64},
     fleet::{Fleet, share},
     method::Method,
@@ -61,10 +60,10 @@ impl Case {
             };
             let mut held = Held::new(start);
             if self == Self::Return1 {
-                let without = method.next(start, &changed, None)?;
-                step(&mut figures, method, (&without, &changed), fleet, Some(start), &mut held)?;
+                let without = method.next(start, &changed, start)?;
+                step(&mut figures, method, (&without, &changed), fleet, start, &mut held)?;
             } else {
-                step(&mut figures, method, (start, fleet), &changed, None, &mut held)?;
+                step(&mut figures, method, (start, fleet), &changed, start, &mut held)?;
             }
         }
         if self == Self::Remove1 {
@@ -81,12 +80,12 @@ fn step(
     method: &mut dyn Method,
     (table, before): (&[u16], &Fleet),
     fleet: &Fleet,
-    earlier: Option<&[u16]>,
+    formers: &[u16],
     held: &mut Held,
 ) -> anyhow::Result<Vec<u16>> {
-    let began = Instant::now();
-    let next = method.next(table, fleet, earlier)?;
-    let took = milliseconds(began);
+    let began = Clock::start()?;
+    let next = method.next(table, fleet, formers)?;
+    let took = began.milliseconds()?;
     figures.add(table, &next, before.variation(fleet), took, held);
     figures.check(&next, fleet);
     Ok(next)
@@ -103,13 +102,19 @@ fn walk(
     let mut held = Held::new(start);
     let (mut table, mut fleet) = (start.to_vec(), fleet.clone());
     let mut fallbacks = method.fallbacks(None, start, &fleet)?;
+    let mut formers = start.to_vec();
     for _ in 0..steps {
         let drifted = fleet.step(0.02, random);
-        let next = step(&mut figures, method, (&table, &fleet), &drifted, None, &mut held)?;
+        let next = step(&mut figures, method, (&table, &fleet), &drifted, &formers, &mut held)?;
+        for (former, (old, new)) in formers.iter_mut().zip(table.iter().zip(&next)) {
+            if old != new {
+                *former = *old;
+            }
+        }
         if let Some(standing) = &fallbacks {
-            let began = Instant::now();
+            let began = Clock::start()?;
             let renewed = method.fallbacks(Some((&table, standing)), &next, &drifted)?;
-            figures.fallback_ms.push(milliseconds(began));
+            figures.fallback_ms.push(began.milliseconds()?);
             fallbacks = renewed;
         }
         (table, fleet) = (next, drifted);
@@ -132,7 +137,7 @@ fn survivor_overload(
     for failure in 0..failures {
         let gone = failure * engines / failures;
         let without = fleet.without(&[gone]);
-        let rebuilt = if fallbacks.is_some() { None } else { Some(method.next(table, &without, None)?) };
+        let rebuilt = if fallbacks.is_some() { None } else { Some(method.next(table, &without, table)?) };
         let mut loads = vec![0_usize; engines];
         for (slot, &engine) in table.iter().enumerate() {
             let serves = match (&rebuilt, fallbacks) {
@@ -162,8 +167,4 @@ fn tenth(fleet: &Fleet, random: &mut Random) -> Vec<usize> {
         }
     }
     gone
-}
-
-pub(super) fn milliseconds(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e3
 }

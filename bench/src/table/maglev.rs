@@ -151,7 +151,7 @@ impl Method for Maglev {
         Ok(table)
     }
 
-    fn next(&mut self, _: &[u16], fleet: &Fleet, _: Option<&[u16]>) -> anyhow::Result<Table> {
+    fn next(&mut self, _: &[u16], fleet: &Fleet, _: &[u16]) -> anyhow::Result<Table> {
         self.start(fleet)
     }
 

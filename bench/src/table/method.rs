@@ -10,8 +10,8 @@ pub(super) trait Method {
     /// A table without history.
     fn start(&mut self, fleet: &Fleet) -> anyhow::Result<Table>;
 
-    /// The table for other weights. `table` is in force; `earlier` was, before an engine failed that is now back.
-    fn next(&mut self, table: &[u16], fleet: &Fleet, earlier: Option<&[u16]>) -> anyhow::Result<Table>;
+    /// The table for other weights. `table` is in force; `formers` served its slots before.
+    fn next(&mut self, table: &[u16], fleet: &Fleet, formers: &[u16]) -> anyhow::Result<Table>;
 
     /// The fallbacks of `table`, where the method has any; `before`: a table and its fallbacks, in force before it.
     fn fallbacks(

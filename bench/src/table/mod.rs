@@ -1,6 +1,7 @@
 //! Slot tables beside the methods that other balancers use: how many slots move, how exact the quotas are, how long
 //! an update takes, and how evenly the survivors of a failed engine share its slots.
 mod case;
+mod clock;
 mod figures;
 mod fleet;
 mod maglev;

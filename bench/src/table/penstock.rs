@@ -1,15 +1,13 @@
 //! Our own method, as the controller uses it, without the dead band.
-use std::time::Instant;
-
 use anyhow::Context;
 use penstock_table::{
-    Affinity, Candidate, Candidates, DeadBand, SlotTable, TableSize, advance, advance_preferring, canonical,
-    carry_fallbacks, fallbacks, quotas,
+    Affinity, Candidate, Candidates, DeadBand, SlotTable, TableSize, advance_preferring, canonical,
+    carry_fallbacks, even_fallbacks, fallbacks, quotas,
 };
 
 use super::{
     SUITE,
-    case::milliseconds,
+    clock::Clock,
     figures::median,
     fleet::Fleet,
     method::{Method, Table},
@@ -31,15 +29,15 @@ impl Penstock {
         let case = format!("n{}/start", fleet.keys.len());
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..5 {
-            let began = Instant::now();
+            let began = Clock::start()?;
             let affinity = Affinity::new(self.affinity.size());
-            times[0].push(milliseconds(began));
-            let began = Instant::now();
+            times[0].push(began.milliseconds()?);
+            let began = Clock::start()?;
             let table = Self { affinity }.start(fleet)?;
-            times[1].push(milliseconds(began));
-            let began = Instant::now();
+            times[1].push(began.milliseconds()?);
+            let began = Clock::start()?;
             self.fallbacks(None, &table, fleet)?;
-            times[2].push(milliseconds(began));
+            times[2].push(began.milliseconds()?);
         }
         let metrics = ["affinity_ms", "build_ms", "fallback_ms"];
         let rows = metrics.iter().zip(&times);
@@ -59,14 +57,11 @@ impl Method for Penstock {
         Ok(canonical(&self.affinity, &candidates, &quotas)?.into_slots())
     }
 
-    fn next(&mut self, table: &[u16], fleet: &Fleet, earlier: Option<&[u16]>) -> anyhow::Result<Table> {
+    fn next(&mut self, table: &[u16], fleet: &Fleet, formers: &[u16]) -> anyhow::Result<Table> {
         let candidates = candidates(fleet)?;
         let mut table = SlotTable::new(table.to_vec())?;
         let quotas = quotas(&candidates, &candidates.counts(&table), self.affinity.size(), DeadBand::OFF)?;
-        let moves = match earlier {
-            Some(earlier) => advance_preferring(&self.affinity, &table, &candidates, &quotas, earlier)?,
-            None => advance(&self.affinity, &table, &candidates, &quotas)?,
-        };
+        let moves = advance_preferring(&self.affinity, &table, &candidates, &quotas, formers)?;
         table.apply(&moves)?;
         Ok(table.into_slots())
     }
@@ -82,7 +77,8 @@ impl Method for Penstock {
         Ok(Some(match before {
             None => fallbacks(&table, &candidates),
             Some((old, standing)) => {
-                carry_fallbacks(&SlotTable::new(old.to_vec())?, standing, &table, &candidates)?
+                let carried = carry_fallbacks(&SlotTable::new(old.to_vec())?, standing, &table, &candidates)?;
+                even_fallbacks(&table, &carried, &candidates)?
             }
         }))
     }
