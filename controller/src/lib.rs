@@ -3,6 +3,7 @@ pub mod assignment;
 pub mod ca;
 pub mod capacity;
 pub mod demand;
+pub mod explain;
 pub mod fleet;
 pub mod policy;
 pub mod publish;

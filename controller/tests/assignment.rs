@@ -134,7 +134,7 @@ fn feedback_moves_away_from_the_slowest_group_within_its_clamp() {
 fn ready_engines_of_a_group_share_its_weight_and_the_others_stay_candidates() {
     let fleet = fleet::parse(TALK).unwrap();
     let mut availability = Availability::stated(&fleet);
-    availability.take_out(&"engine-c-2".into(), &"engine-c".into());
+    availability.drain(&"engine-c-2".into(), &"engine-c".into());
     let instance = instance(&fleet, &availability);
     let plan = policy::named(PolicyName::RoundRobin).plan(&instance).unwrap();
 
@@ -179,7 +179,7 @@ fn without_capacity_everything_is_shed_and_every_engine_stays_a_candidate() {
     let fleet = fleet::parse(TALK).unwrap();
     let mut availability = Availability::stated(&fleet);
     for group in &fleet.groups {
-        availability.take_out_group(&group.id, &fleet);
+        availability.drain_group(&group.id, &fleet);
     }
     let instance = instance(&fleet, &availability);
 

@@ -94,7 +94,7 @@ fn engines_that_go_are_a_failure_and_leave_no_weight_behind() {
     let (mut planner, start) = (planner(), Instant::now());
     planned(planner.tick(start));
     let mut availability = Availability::stated(&fleet());
-    availability.take_out_group(&"engine-c".into(), &fleet());
+    availability.drain_group(&"engine-c".into(), &fleet());
 
     planner.set_availability(availability);
     let weights = planned(planner.tick(start + Duration::from_secs(1))).publish.unwrap();

@@ -8,7 +8,7 @@ use crate::capacity::availability::Availability;
 use crate::fleet::Fleet;
 use crate::weights::{Cause, TableWeights, Weights};
 
-/// Deals each group's weight to its ready engines alike. Engines that are out stay candidates with weight 0; where none
+/// Deals each group's weight to its ready engines alike. Draining engines stay candidates with weight 0; where none
 /// is ready, the split is even over all candidates, since agents may still know better.
 pub fn expand(
     fleet: &Fleet,
@@ -26,10 +26,10 @@ pub fn expand(
         let mut engines: Vec<(EngineId, f64)> = Vec::new();
         for arc in instance.problem.arcs_of(supply) {
             let members = members.get(instance.group_of(arc)).map_or(&[][..], Vec::as_slice);
-            let ready = members.iter().filter(|engine| !availability.is_out(engine)).count();
+            let ready = members.iter().filter(|engine| !availability.drains(engine)).count();
             for engine in members {
                 #[expect(clippy::cast_precision_loss, reason = "a group has far fewer than 2^52 engines")]
-                let share = if availability.is_out(engine) { 0.0 } else { weights[arc] / ready as f64 };
+                let share = if availability.drains(engine) { 0.0 } else { weights[arc] / ready as f64 };
                 engines.push(((*engine).clone(), share));
             }
         }

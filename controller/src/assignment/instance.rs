@@ -28,6 +28,8 @@ pub struct Instance {
     pub groups: Vec<GroupId>,
     /// Ready replicas, one per group of the problem.
     pub replicas: Vec<u32>,
+    /// Capacity of one replica, reference requests/s, one per group of the problem.
+    pub replica_rps: Vec<f64>,
     /// Delay of the profile's reference request at an idle replica, one per group of the problem.
     pub idle_ms: Vec<f64>,
     /// One per arc.
@@ -113,9 +115,10 @@ impl Instance {
             }
         }
         let replicas = groups.iter().map(|group| availability.replicas(&group.id)).collect();
+        let replica_rps = groups.iter().map(|group| profile_of(group).capacity.get()).collect();
         let idle_ms = groups.iter().map(|group| work::reference_idle_ms(profile_of(group))).collect();
         let groups = groups.into_iter().map(|group| group.id.clone()).collect();
-        let mut instance = Self { problem, pairs, groups, replicas, idle_ms, routes };
+        let mut instance = Self { problem, pairs, groups, replicas, replica_rps, idle_ms, routes };
         if let Some((published, price)) = move_from {
             instance.problem.move_penalty = Some(instance.move_penalty(published, price));
         }

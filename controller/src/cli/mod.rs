@@ -1,12 +1,16 @@
 //! The command line: one file a command.
 mod ca;
 mod check;
+mod explain;
+mod inputs;
 mod solve;
+mod what_if;
 
 use std::fmt::Write as _;
 use std::io::Write;
 
 use penstock_controller::fleet::fault::ReadError;
+use what_if::WhatIfError;
 
 /// The global process of an inference load balancer.
 #[derive(Debug, clap::Parser)]
@@ -16,6 +20,8 @@ pub(crate) enum Command {
     Check(check::Check),
     /// Solve the assignment for the demand that a fleet file states.
     Solve(solve::Solve),
+    /// Say why each weight is what it is, and what would change it.
+    Explain(explain::Explain),
     /// Make a small fleet's certificates.
     #[command(subcommand)]
     Ca(ca::Ca),
@@ -25,6 +31,7 @@ pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> 
     match command {
         Command::Check(check) => check.run(out),
         Command::Solve(solve) => solve.run(out),
+        Command::Explain(explain) => explain.run(out),
         Command::Ca(ca) => ca.run(out),
     }
 }
@@ -47,5 +54,5 @@ pub(crate) fn describe(error: &anyhow::Error) -> String {
 
 /// Whether the person who typed the command or wrote the file must act.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<ReadError>())
+    error.chain().any(|cause| cause.is::<ReadError>() || cause.is::<WhatIfError>())
 }

@@ -1,19 +1,17 @@
 //! `penstock-controller solve FLEET.toml`: one offline solve of the stated demand.
 use std::io::Write;
-use std::path::PathBuf;
 
-use penstock_controller::assignment::instance::{Inputs, Instance};
+use penstock_controller::assignment::instance::Instance;
 use penstock_controller::assignment::report::Report;
-use penstock_controller::capacity::availability::Availability;
-use penstock_controller::capacity::work;
-use penstock_controller::demand::Offered;
-use penstock_controller::fleet::{self, settings::PolicyName};
+use penstock_controller::fleet::settings::PolicyName;
 use penstock_controller::policy;
+
+use super::inputs::Offline;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Solve {
-    /// The fleet file, with the demand to solve for.
-    fleet: PathBuf,
+    #[command(flatten)]
+    offline: Offline,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -24,29 +22,36 @@ pub(crate) struct Solve {
 
 impl Solve {
     pub(crate) fn run(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let fleet = fleet::read(&self.fleet)?;
-        for bridged in work::bridged(&fleet) {
-            eprintln!("note: {bridged}");
-        }
-        let (offered, availability) = (Offered::stated(&fleet), Availability::stated(&fleet));
-        let instance = Instance::build(Inputs {
-            fleet: &fleet,
-            offered: &offered,
-            availability: &availability,
-            move_from: None,
-        });
-        let mut policy = policy::named(self.policy.unwrap_or(fleet.settings.policy));
-        let mut plan = policy.plan(&instance)?;
-        for _ in 1..policy.ticks_to_settle() {
-            plan = policy.plan(&instance)?;
-        }
-        let report = Report::of(&instance, &plan);
+        let (fleet, before, after) = self.offline.read()?;
+        let name = self.policy.unwrap_or(fleet.settings.policy);
+        let report = report(&after, name)?;
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &report)?;
             writeln!(out)?;
-        } else {
-            write!(out, "{report}")?;
+            return Ok(());
+        }
+        write!(out, "{report}")?;
+        if let Some(before) = before {
+            let before = self::report(&before, name)?;
+            writeln!(out, "\nwithout these changes: {}", summary(&before))?;
         }
         Ok(())
     }
+}
+
+fn report(instance: &Instance, name: PolicyName) -> anyhow::Result<Report> {
+    let mut policy = policy::named(name);
+    let mut plan = policy.plan(instance)?;
+    for _ in 1..policy.ticks_to_settle() {
+        plan = policy.plan(instance)?;
+    }
+    Ok(Report::of(instance, &plan))
+}
+
+fn summary(report: &Report) -> String {
+    let mean = report
+        .mean_e2e_ms
+        .map_or_else(|| "nothing is served".into(), |mean| format!("mean E2E {mean:.2} ms"));
+    let shed: f64 = report.shed.iter().map(|row| row.rps).sum();
+    if shed > 0.0 { format!("{mean}, {shed:.3} req/s shed") } else { mean }
 }

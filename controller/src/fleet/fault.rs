@@ -109,8 +109,6 @@ pub enum FaultKind {
     InsideNatPrefix(String),
     #[error("{0} is not a power of two from 256 to 262144")]
     TableSlots(usize),
-    #[error("needs at least one [[{0}]] to run")]
-    NotRunning(&'static str),
 }
 
 /// Every fault of a file, by line.

@@ -88,6 +88,10 @@ impl Planner {
         self.availability = availability;
     }
 
+    pub fn availability(&self) -> &Availability {
+        &self.availability
+    }
+
     /// Plans for the demand measured so far.
     pub fn tick(&mut self, now: Instant) -> Tick {
         let offered = self.meter.offered();

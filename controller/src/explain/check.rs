@@ -1,0 +1,73 @@
+//! Prices checked by re-solving: what the optimum really costs after a small change.
+use crate::solve::problem::{Arc, Problem, Supply};
+use crate::solve::{SolveError, Solver};
+use crate::solve::{certify::certify, problem::Assignment};
+
+/// Share of a supply's demand that is sent another way to see what it costs.
+const REROUTED: f64 = 1e-3;
+
+/// A problem and the cost of its optimum.
+#[derive(Debug)]
+pub struct Check<'a> {
+    problem: Problem,
+    solver: &'a dyn Solver,
+    optimum: f64,
+}
+
+impl<'a> Check<'a> {
+    pub fn new(problem: &Problem, solver: &'a dyn Solver) -> Result<Self, SolveError> {
+        // The question is what the traffic costs, not what moving it would.
+        let problem = Problem { move_penalty: None, ..problem.clone() };
+        let optimum = cost(&problem, &solver.solve(&problem, None)?);
+        Ok(Self { problem, solver, optimum })
+    }
+
+    /// Extra cost of a request/s of the supply that must take this arc, ms. `None` without demand, or where the group
+    /// has no room for it.
+    pub fn reroute_ms(&self, supply: usize, arc: usize) -> Result<Option<f64>, SolveError> {
+        let Arc { group, cost: _, gain } = self.problem.arcs[arc];
+        let limit = self.problem.groups[group as usize].limit;
+        let demand = self.problem.supplies[supply].demand;
+        let rerouted = (REROUTED * demand).min(REROUTED * limit / gain);
+        if rerouted == 0.0 {
+            return Ok(None);
+        }
+        let mut forced = self.problem.clone();
+        forced.supplies[supply].demand -= rerouted;
+        // A supply of its own, with this arc alone, must use it: no price makes it worth shedding.
+        let steepest = self.problem.supplies.iter().map(|supply| supply.shed_price).fold(0.0, f64::max);
+        forced.supplies.push(Supply { demand: rerouted, shed_price: 1e3 * steepest.max(1.0) });
+        forced.arcs.push(self.problem.arcs[arc]);
+        forced.arc_start.push(forced.arcs.len());
+        let answer = self.solver.solve(&forced, None)?;
+        if answer.shed.last().is_some_and(|shed| *shed > 0.0) {
+            return Ok(None);
+        }
+        Ok(Some((cost(&forced, &answer) - self.optimum) / rerouted))
+    }
+
+    /// What one more replica of this capacity at the group saves, ms x requests/s.
+    pub fn replica_saves(&self, group: usize, replica_rps: f64) -> Result<f64, SolveError> {
+        let mut larger = self.problem.clone();
+        let terms = &mut larger.groups[group];
+        let limit_share = self.limit_share(group);
+        terms.capacity += replica_rps;
+        terms.limit = limit_share * terms.capacity;
+        let answer = self.solver.solve(&larger, None)?;
+        Ok((self.optimum - cost(&larger, &answer)).max(0.0))
+    }
+
+    /// 1 - headroom, which is the same for all groups.
+    fn limit_share(&self, group: usize) -> f64 {
+        let share = |at: usize| {
+            let terms = &self.problem.groups[at];
+            (terms.capacity > 0.0).then(|| terms.limit / terms.capacity)
+        };
+        share(group).or_else(|| (0..self.problem.groups.len()).find_map(share)).unwrap_or(1.0)
+    }
+}
+
+/// Cost by the verifier, which shares no code with the solvers.
+fn cost(problem: &Problem, assignment: &Assignment) -> f64 {
+    certify(problem, assignment).objective
+}
