@@ -3,6 +3,7 @@ mod ca;
 mod check;
 mod explain;
 mod inputs;
+mod run;
 mod solve;
 mod what_if;
 
@@ -10,6 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use penstock_controller::fleet::fault::ReadError;
+use penstock_controller::run::service::RunError;
 use what_if::WhatIfError;
 
 /// The global process of an inference load balancer.
@@ -18,6 +20,8 @@ use what_if::WhatIfError;
 pub(crate) enum Command {
     /// Report every fault of a fleet file by line and key.
     Check(check::Check),
+    /// Run the controller of a fleet.
+    Run(run::Run),
     /// Solve the assignment for the demand that a fleet file states.
     Solve(solve::Solve),
     /// Say why each weight is what it is, and what would change it.
@@ -30,6 +34,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         Command::Check(check) => check.run(out),
+        Command::Run(run) => run.run(),
         Command::Solve(solve) => solve.run(out),
         Command::Explain(explain) => explain.run(out),
         Command::Ca(ca) => ca.run(out),
@@ -54,5 +59,10 @@ pub(crate) fn describe(error: &anyhow::Error) -> String {
 
 /// Whether the person who typed the command or wrote the file must act.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<ReadError>() || cause.is::<WhatIfError>())
+    error.chain().any(|cause| cause.is::<ReadError>() || cause.is::<WhatIfError>() || is_not_runnable(cause))
+}
+
+/// A fleet file without what a running fleet needs.
+fn is_not_runnable(cause: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(RunError::NotRunnable { .. }))
 }

@@ -3,4 +3,5 @@
 //! [`tick`] decides, [`service`] moves values between it, the agents and the clock.
 pub mod cadence;
 mod calm;
+pub mod service;
 pub mod tick;
