@@ -33,6 +33,8 @@ pub enum OpenError {
     Map { name: &'static str, source: MapError },
     #[error("cannot map {name} into memory")]
     Memory { name: &'static str, source: io::Error },
+    #[error("cannot listen for changes of routes and neighbours")]
+    Netlink { source: io::Error },
     #[error("there is no device {device} in this network namespace")]
     NoDevice { device: String },
     /// Native XDP needs a driver that supports it; generic XDP needs the flag in the configuration.

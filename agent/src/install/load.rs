@@ -7,7 +7,7 @@ use std::{
 use aya::{
     Ebpf, EbpfLoader,
     programs::{
-        Xdp, XdpMode,
+        ProgramError, Xdp, XdpMode,
         links::{FdLink, PinnedLink},
         xdp::XdpLink,
     },
@@ -22,6 +22,7 @@ use super::{
 
 const PROGRAM: &str = "penstock";
 const PROGRAM_FRAGS: &str = "penstock_frags";
+const VERIFIER_TRIES: u32 = 5;
 const BPFFS_MAGIC: i64 = 0xcafe_4a11;
 
 /// Loads the object; its maps are those pinned in `folder`, made where they are missing.
@@ -62,6 +63,19 @@ pub(super) fn attach(ebpf: &mut Ebpf, config: &InstallConfig) -> Result<Vec<(Str
             Ok((device.clone(), attached))
         })
         .collect()
+}
+
+/// Has the kernel verify a program. A signal to this process interrupts the verifier, which is no fault of the program:
+/// then it is tried again.
+pub fn load_program(program: &mut Xdp) -> Result<(), ProgramError> {
+    for _ in 1..VERIFIER_TRIES {
+        match program.load() {
+            Err(ProgramError::LoadError { io_error, .. }) if io_error.kind() == io::ErrorKind::WouldBlock => {
+            }
+            other => return other,
+        }
+    }
+    program.load()
 }
 
 fn program<'e>(
@@ -139,7 +153,7 @@ fn attach_anew(ebpf: &mut Ebpf, config: &InstallConfig, device: &str) -> Result<
                     .map_err(|source| OpenError::PinLink { device: device.to_owned(), source })?;
                 return Ok(attached);
             }
-            Err(aya::programs::ProgramError::UnknownInterface { name }) => {
+            Err(ProgramError::UnknownInterface { name }) => {
                 return Err(OpenError::NoDevice { device: name });
             }
             Err(error) => tried.push(format!("{}: {}", attached.label(), root_cause(&error))),

@@ -5,17 +5,20 @@
 mod clock;
 mod config;
 mod counters;
+mod engines;
 mod error;
 mod live;
 mod load;
 mod mapped;
 mod maps;
+mod next_hop;
 mod records;
 mod tables;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::offset_of,
+    net::IpAddr,
     path::{Path, PathBuf},
 };
 
@@ -24,14 +27,18 @@ use penstock_abi::{
     Reply, SERVICE_RECORDS, Service, Slot, Tick, Vip, place,
 };
 use penstock_wire::{EngineEntry, Epoch, Snapshot};
+use tracing::warn;
 
 pub use config::{Attached, InstallConfig, Mode};
 pub use counters::Counters;
 pub use error::{InstallError, OpenError};
 pub use live::{Explanation, Live};
+pub use load::load_program;
 pub use tables::Transition;
 
+use engines::Targets;
 use maps::Maps;
+use next_hop::{Hop, Resolver};
 use records::OuterSources;
 use tables::{Plan, Region, Regions};
 
@@ -49,6 +56,8 @@ pub struct Installer {
     regions: Regions,
     replies: BTreeSet<[u8; 8]>,
     outer: OuterSources,
+    resolver: Resolver,
+    targets: BTreeMap<u16, Targets>,
     last_settled: Option<Tick>,
     transition: Transition,
 }
@@ -89,9 +98,19 @@ impl Installer {
         let regions = tables::recover(&maps);
         let replies = maps.replies.keys().filter_map(Result::ok).collect();
         let outer = OuterSources { v4: config.outer4, v6: config.outer6 };
-        let (live, config) = (Live { maps }, config.clone());
-        let transition = Transition::default();
-        Ok(Self { config, live, attached, regions, replies, outer, last_settled: None, transition })
+        let resolver = Resolver::new().map_err(|source| OpenError::Netlink { source })?;
+        Ok(Self {
+            config: config.clone(),
+            live: Live { maps },
+            attached,
+            regions,
+            replies,
+            outer,
+            resolver,
+            targets: BTreeMap::new(),
+            last_settled: None,
+            transition: Transition::default(),
+        })
     }
 
     /// Takes the program off all devices of `config` and removes maps and links.
@@ -106,6 +125,7 @@ impl Installer {
         let replies = records::replies(snapshot)?;
         let seed = self.seed(snapshot)?;
         self.write_replies(&replies)?;
+        self.targets = engines::targets(snapshot);
         self.write_engines(snapshot, now);
         let written_slots = plans.iter().map(|plan| tables::write(&self.live.maps, plan)).sum();
         self.regions = plans.iter().map(|plan| (plan.class, plan.region)).collect();
@@ -114,6 +134,17 @@ impl Installer {
         let epoch = snapshot.epoch;
         self.live.maps.config.publish(0, offset_of!(Config, epoch), epoch.0);
         Ok(InstallReport { epoch, moved_slots: plans.iter().map(|plan| plan.moved).sum(), written_slots })
+    }
+
+    /// Takes up a snapshot that an earlier agent on the same maps installed, so that its engines' next hops are
+    /// followed again. Says whether it is the one in force; if not, it must be installed.
+    pub fn resume(&mut self, snapshot: &Snapshot) -> bool {
+        if snapshot.epoch != self.live.epoch() {
+            return false;
+        }
+        self.targets = engines::targets(snapshot);
+        self.write_hops();
+        true
     }
 
     /// All that can refuse a snapshot's tables, and what they become.
@@ -193,18 +224,42 @@ impl Installer {
     }
 
     fn write_engines(&self, snapshot: &Snapshot, now: Tick) {
-        let maps = &self.live.maps;
+        let hops = self.hops();
         for entry in &snapshot.engines {
             let index = usize::from(entry.index);
-            let current = maps.engines.get(index);
+            let current = self.live.maps.engines.get(index);
             let next = records::engine(entry, self.outer, EngineFlags(current.flags));
-            if next == current {
-                continue;
-            }
             if EngineFlags(next.flags).is_steady() && current.flags & EngineFlags::PRESENT != 0 {
                 self.hold(entry.index, EngineFlags(current.flags), now);
             }
-            maps.engines.set(index, next);
+            engines::write(&self.live.maps, index, self.with_hop(entry.index, next, &hops));
+        }
+    }
+
+    fn hops(&self) -> BTreeMap<IpAddr, Hop> {
+        let targets: BTreeSet<IpAddr> = self.targets.values().flat_map(Targets::all).collect();
+        self.resolver.resolve(&targets).unwrap_or_else(|error| {
+            warn!(%error, "next hops are not resolved; the kernel asks its FIB");
+            BTreeMap::new()
+        })
+    }
+
+    fn with_hop(&self, index: u16, record: Engine, hops: &BTreeMap<IpAddr, Hop>) -> Engine {
+        self.targets.get(&index).map_or(record, |targets| engines::with_hop(record, targets, hops))
+    }
+
+    /// Brings next hops up to date where the host's routes or neighbours changed.
+    fn refresh_hops(&self) {
+        if self.resolver.changed() {
+            self.write_hops();
+        }
+    }
+
+    fn write_hops(&self) {
+        let hops = self.hops();
+        for &index in self.targets.keys() {
+            let record = self.live.maps.engines.get(usize::from(index));
+            engines::write(&self.live.maps, usize::from(index), self.with_hop(index, record, &hops));
         }
     }
 
@@ -288,11 +343,13 @@ impl Installer {
         if EngineFlags(flags).is_steady() {
             tables::hold(&self.live.maps, &self.regions, engine, self.now());
         }
-        self.live.maps.engines.set(index, Engine { flags, ..record });
+        engines::write(&self.live.maps, index, Engine { flags, ..record });
     }
 
-    /// Advances the clock of slots and flows, and makes idle slots stable. Call every second.
+    /// Advances the clock of slots and flows, makes idle slots stable, and follows changes of the host's neighbours.
+    /// Call every second; it may start `ip` and wait for it.
     pub fn maintain(&mut self) -> Transition {
+        self.refresh_hops();
         let now = self.now();
         let maps = &self.live.maps;
         let config = maps.config.get(0);

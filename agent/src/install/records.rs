@@ -127,7 +127,7 @@ pub(super) fn engine(entry: &EngineEntry, outer: OuterSources, kept: EngineFlags
     }
 }
 
-fn addresses(entry: &EngineEntry) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
+pub(super) fn addresses(entry: &EngineEntry) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     match entry.address {
         SocketAddr::V4(address) => (Some(*address.ip()), entry.address6.map(|address| *address.ip())),
         SocketAddr::V6(address) => (None, Some(*address.ip())),

@@ -11,9 +11,12 @@ use aya::{
     programs::{TestRun, TestRunOptions, Xdp},
 };
 use nix::sched::{CloneFlags, unshare};
-use penstock_agent::install::{InstallConfig, Installer, Mode, OpenError};
+use penstock_agent::install::{InstallConfig, InstallError, Installer, Mode, OpenError, load_program};
 
-use super::packet::{CLIENT_ROUTER, ENGINE_ROUTER, OWN_IN, OWN_OUT};
+use super::{
+    Fleet,
+    packet::{CLIENT_ROUTER, ENGINE_ROUTER, OWN_IN, OWN_OUT},
+};
 
 const BPFFS: &str = "/sys/fs/bpf";
 /// Room for the largest packet that a program can make of a test's.
@@ -28,6 +31,8 @@ pub enum LabError {
     NoObject { path: PathBuf },
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Install(#[from] InstallError),
     #[error("`{command}` failed: {output}")]
     Command { command: String, output: String },
     #[error("cannot run `{command}`: install iproute2")]
@@ -70,6 +75,13 @@ pub struct Lab {
 impl Lab {
     pub fn new() -> Result<Self, LabError> {
         Self::with(|_config| {})
+    }
+
+    /// A lab with a snapshot in force.
+    pub fn of(fleet: &Fleet) -> Result<Self, LabError> {
+        let mut lab = Self::new()?;
+        lab.installer.install(&fleet.snapshot)?;
+        Ok(lab)
     }
 
     /// A lab whose data path is set up with a changed configuration.
@@ -165,7 +177,7 @@ fn program(config: &InstallConfig) -> Result<Ebpf, LabError> {
         ebpf.program_mut("penstock").ok_or_else(|| LabError::Load("it has no `penstock`".into()))?;
     let program: &mut Xdp =
         program.try_into().map_err(|error: aya::programs::ProgramError| LabError::Load(error.into()))?;
-    program.load().map_err(|error| LabError::Load(error.into()))?;
+    load_program(program).map_err(|error| LabError::Load(error.into()))?;
     Ok(ebpf)
 }
 

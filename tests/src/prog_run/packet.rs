@@ -155,7 +155,7 @@ impl Packet {
                 };
                 [header.bytes(transport.len()), transport].concat()
             }
-            _ => panic!("addresses of two families"),
+            (source, destination) => unreachable!("{source} and {destination} are of two families"),
         }
     }
 
