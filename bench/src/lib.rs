@@ -6,3 +6,4 @@ pub mod load;
 pub mod row;
 pub mod suite;
 pub mod table;
+pub mod testbed;

@@ -66,13 +66,13 @@ impl End {
         }
         let device = &self.device;
         let mut lines = format!("link set {device} mtu {} address {mac} up\n", self.mtu);
-        // Without duplicate detection (a switch of every namespace) an IPv6 address serves at once.
+        // Without duplicate detection an IPv6 address serves at once.
         let addresses = [
             self.v4.map(|(address, prefix)| format!("{address}/{prefix}")),
-            self.v6.map(|(address, prefix)| format!("{address}/{prefix}")),
+            self.v6.map(|(address, prefix)| format!("{address}/{prefix} nodad")),
         ];
         for address in addresses.into_iter().flatten() {
-            writeln!(lines, "addr add {address} dev {device}").expect("a string takes every line");
+            writeln!(lines, "addr add dev {device} {address}").expect("a string takes every line");
         }
         let neighbours = [
             other.v4.map(|(address, _)| address.to_string()),

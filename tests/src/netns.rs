@@ -55,6 +55,14 @@ impl Netns {
         run("ip", &["-n", &self.name, "-batch", "-"], lines)
     }
 
+    /// The same with IPv6 as the family that `ip` assumes.
+    ///
+    /// # Errors
+    /// The first line that `ip` refuses.
+    pub fn ip6(&self, lines: &str) -> Result<(), HarnessError> {
+        run("ip", &["-6", "-n", &self.name, "-batch", "-"], lines)
+    }
+
     /// Writes a key below `/proc/sys/net`, with slashes.
     ///
     /// # Errors
