@@ -69,6 +69,7 @@ impl Affinity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EngineKey;
 
     #[test]
     fn scores_are_the_gumbel_quantiles_of_their_ranks() {
@@ -79,6 +80,20 @@ mod tests {
             let wanted = -(-(1.0 - quantile).ln()).ln();
             assert!((f64::from(score) / 2_f64.powi(24) - wanted).abs() < 1e-6, "rank {rank}");
         }
+    }
+
+    #[test]
+    fn affinities_are_those_of_a_model_with_exact_logarithms() {
+        let affinity = Affinity::new(TableSize::new(6).unwrap());
+        let of = |id| {
+            let engine = EngineTerms::new(EngineKey::of(id));
+            [0, 1, 17, 63].map(|slot| affinity.of(&engine, slot))
+        };
+
+        let tokyo = [9_301_594_413_540, -3_037_565_930_551, 21_289_135_231_511, 14_717_264_754_998];
+        let paris = [42_389_132_823_466, -13_416_925_718_699, 25_334_085_669_377, 39_301_114_161_838];
+        assert_eq!(of("tokyo-1"), tokyo);
+        assert_eq!(of("paris-1"), paris);
     }
 
     #[test]

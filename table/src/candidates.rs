@@ -126,7 +126,7 @@ impl Candidates {
 }
 
 impl EngineTerms {
-    fn new(key: EngineKey) -> Self {
+    pub(crate) fn new(key: EngineKey) -> Self {
         Self { permutation: Permutation::new(key), tie_factor: key.derive(77) | 1 }
     }
 }

@@ -152,3 +152,76 @@ impl fmt::Display for QuotasError {
 }
 
 impl core::error::Error for QuotasError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::{Candidate, EngineKey};
+
+    /// Candidates in the order of the given weights, in units of 1/1024 of all traffic: slots of a table of 2^10.
+    fn candidates(weights: &[u64]) -> Candidates {
+        let list: Vec<Candidate> = (0..)
+            .zip(weights)
+            .map(|(engine, weight)| Candidate {
+                engine,
+                key: EngineKey(u64::from(engine)),
+                weight: weight * (WEIGHT_ONE >> 10),
+            })
+            .collect();
+        Candidates::new(&list).unwrap()
+    }
+
+    fn found(weights: &[u64], counts: &[u32], band: DeadBand) -> Vec<u32> {
+        quotas(&candidates(weights), counts, TableSize::new(10).unwrap(), band).unwrap().slots
+    }
+
+    #[test]
+    fn a_count_two_percent_off_is_held_and_one_beyond_goes_to_its_weight() {
+        // 2 % of 500 is 10; the third engine takes what the second gives back.
+        let weights = [500, 500, 24];
+
+        assert_eq!(found(&weights, &[490, 510, 24], DeadBand::DEFAULT), [490, 510, 24]);
+        assert_eq!(found(&weights, &[490, 511, 23], DeadBand::DEFAULT), [500, 500, 24]);
+        assert_eq!(found(&weights, &[490, 510, 24], DeadBand::OFF), [500, 500, 24]);
+    }
+
+    #[test]
+    fn what_held_counts_leave_over_goes_where_the_distance_is_largest() {
+        // The third engine is new. The two others are within 2 % of their weights but have its 8 slots too much.
+        assert_eq!(found(&[508, 508, 8], &[514, 510, 0], DeadBand::DEFAULT), [508, 508, 8]);
+        assert_eq!(found(&[508, 512, 4], &[514, 510, 0], DeadBand::DEFAULT), [510, 510, 4]);
+    }
+
+    #[test]
+    fn equal_remainders_go_to_the_lowest_key() {
+        let candidates = Candidates::new(&[3, 2, 1].map(|key| Candidate {
+            engine: 10 * key,
+            key: EngineKey(u64::from(key)),
+            weight: if key == 1 { WEIGHT_ONE / 2 } else { WEIGHT_ONE / 4 },
+        }));
+
+        let quotas =
+            quotas(&candidates.unwrap(), &[0; 3], TableSize::new(1).unwrap(), DeadBand::OFF).unwrap();
+
+        // One slot for half of the traffic, half a slot for each quarter: the key 2 comes before 3.
+        assert_eq!(quotas.as_slice(), [1, 1, 0]);
+    }
+
+    #[test]
+    fn quotas_that_do_not_fit_are_refused() {
+        let candidates = candidates(&[1024]);
+        let size = TableSize::new(3).unwrap();
+
+        let refused = |slots: Vec<u32>| Quotas::new(&candidates, size, slots).err();
+
+        assert_eq!(refused(vec![8, 0]), Some(QuotasError::Count { expected: 1, found: 2 }));
+        assert_eq!(refused(vec![7]), Some(QuotasError::Sum { expected: 8, found: 7 }));
+        assert_eq!(refused(vec![8]), None);
+        assert_eq!(
+            quotas(&candidates, &[1, 2], size, DeadBand::OFF),
+            Err(QuotasError::Count { expected: 1, found: 2 })
+        );
+    }
+}
