@@ -146,7 +146,7 @@ struct Parts<'a> {
     parts: Vec<u64>,
     total: u64,
     /// Slots of the owner, corrected as the others are, in units of 2^-32 slots.
-    due: i128,
+    due: i64,
     /// What the candidates' slots are below their weights, unless weights do not count.
     corrections: Option<&'a [i64]>,
 }
@@ -175,7 +175,7 @@ impl<'a> Parts<'a> {
             slots_in_table: table.size().slots() as u64,
             total: parts.iter().sum(),
             parts,
-            due: i128::from(WEIGHT_ONE) * slots as i128 + i128::from(own),
+            due: (WEIGHT_ONE * slots as u64).cast_signed() + own,
             corrections,
         }
     }
@@ -191,8 +191,9 @@ impl<'a> Parts<'a> {
     /// What a candidate with `have` fallbacks lacks of its due, in units of 1/`total` slots; below 0 if it has too many.
     fn lack(&self, position: usize, have: u32) -> i128 {
         let correction = self.corrections.map_or(0, |corrections| corrections[position]);
-        let has = i128::from(WEIGHT_ONE) * i128::from(have) - i128::from(correction);
-        (i128::from(self.parts[position]) * self.due - i128::from(self.total) * has) >> 32
+        let has = (WEIGHT_ONE * u64::from(have)).cast_signed() - correction;
+        (i128::from(self.parts[position]) * i128::from(self.due) - i128::from(self.total) * i128::from(has))
+            >> 32
     }
 
     /// What each candidate lacks, or its part where nobody lacks anything.
@@ -222,10 +223,7 @@ impl<'a> Parts<'a> {
 
 /// Deals `count` cards round a circle of `lengths` (their sum positive and below 2^63), at equal distances from a
 /// hashed start: everyone gets its part of them rounded down or up. Yields positions in `lengths`.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "there are at most 65,535 lengths, points lie below their sum"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "there are at most 65,535 lengths")]
 pub(crate) fn systematic(lengths: &[u64], count: usize, start: u64) -> impl Iterator<Item = u16> {
     let ends: Vec<u64> = lengths
         .iter()
@@ -234,21 +232,26 @@ pub(crate) fn systematic(lengths: &[u64], count: usize, start: u64) -> impl Iter
             Some(*end)
         })
         .collect();
-    let total = ends.last().copied().unwrap_or(0);
-    let start = start % total;
-    let mut position = ends.partition_point(|&end| end <= start);
-    let mut wrapped = false;
-    (0..count as u128).map(move |card| {
-        let mut point = (card * u128::from(total) / count as u128) as u64 + start;
+    let (total, count) = (ends.last().copied().unwrap_or(0), count as u64);
+    let mut point = start % total;
+    let mut position = ends.partition_point(|&end| end <= point);
+    // The distance is a whole number and a fraction of `count`.
+    let (distance, fraction) = (total / count, total % count);
+    let mut parts = 0;
+    (0..count).map(move |_| {
         if point >= total {
-            point -= total;
-            if !wrapped {
-                (wrapped, position) = (true, 0);
-            }
+            (point, position) = (point - total, 0);
         }
         while point >= ends[position] {
             position += 1;
         }
-        position as u16
+        let dealt = position as u16;
+        point += distance;
+        parts += fraction;
+        if parts >= count {
+            parts -= count;
+            point += 1;
+        }
+        dealt
     })
 }

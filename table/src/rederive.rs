@@ -127,10 +127,10 @@ fn adopt(size: TableSize, orphans: &[u32], survivors: &[Survivor], diverted: &[u
         .collect();
     let mut adopted = Vec::with_capacity(orphans.len());
     for tier in tiers(survivors) {
-        let lengths: Vec<u64> = (0..)
-            .zip(&spare)
-            .map(|(position, &spare)| if tier.contains(&position) { spare } else { 0 })
-            .collect();
+        let mut lengths = vec![0; spare.len()];
+        for position in tier {
+            lengths[position] = spare[position];
+        }
         deal(&lengths, orphans, &mut adopted);
     }
     let left = orphans.len() - adopted.len();

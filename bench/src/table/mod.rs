@@ -32,6 +32,7 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<Row>> {
         let fleet = Fleet::new(engines);
         let mut own = Penstock::new(bits)?;
         rows.extend(own.start_rows(&fleet)?);
+        rows.extend(own.site_out_rows(&fleet)?);
         let peers: [Box<dyn Method>; 4] = [
             Box::new(Maglev::new(Weighting::Katran, bits)),
             Box::new(Maglev::new(Weighting::Envoy, bits)),

@@ -1,18 +1,20 @@
 //! Our own method, as the controller uses it, without the dead band.
 use anyhow::Context;
 use penstock_table::{
-    Affinity, Candidate, Candidates, DeadBand, SlotTable, TableSize, advance_preferring, canonical,
-    carry_fallbacks, even_fallbacks, fallbacks, quotas,
+    Affinity, Candidate, Candidates, DeadBand, SlotTable, Survivor, TableSize, advance_preferring, canonical,
+    carry_fallbacks, even_fallbacks, fallbacks, quotas, rederive,
 };
 
 use super::{
     SUITE,
     clock::Clock,
-    figures::median,
+    figures::{as_f64, median},
     fleet::Fleet,
     method::{Method, Table},
 };
 use crate::row::Row;
+
+const SITES: usize = 5;
 
 #[derive(Debug)]
 pub(super) struct Penstock {
@@ -42,6 +44,39 @@ impl Penstock {
         let metrics = ["affinity_ms", "build_ms", "fallback_ms"];
         let rows = metrics.iter().zip(&times);
         Ok(rows.map(|(metric, times)| Row::new(SUITE, case.as_str(), *metric, median(times), "ms")).collect())
+    }
+
+    /// What an agent does alone when the only site with weight is gone: every fifth engine is there.
+    pub(super) fn site_out_rows(&mut self, fleet: &Fleet) -> anyhow::Result<Vec<Row>> {
+        let away: Vec<usize> = (0..fleet.keys.len()).filter(|number| number % SITES > 0).collect();
+        let at_home = fleet.without(&away);
+        let table = SlotTable::new(self.start(&at_home)?)?;
+        let standing = fallbacks(&table, &candidates(&at_home)?);
+        let survivors: Vec<Survivor> = (0..)
+            .zip(fleet.keys.iter().zip(&fleet.weights))
+            .filter(|(engine, _)| usize::from(*engine) % SITES > 0)
+            .map(|(engine, (&key, &weight))| Survivor {
+                engine,
+                key,
+                weight: 0,
+                rtt_us: u32::from(engine) % 5 * 20_000,
+                spare: weight / 2,
+            })
+            .collect();
+        let mut times = Vec::new();
+        let mut unserved = table.slots().len();
+        for _ in 0..5 {
+            let began = Clock::start()?;
+            let reassigned = rederive(&table, &standing, &survivors)?;
+            times.push(began.milliseconds()?);
+            let served = reassigned.iter().filter(|change| usize::from(change.engine) % SITES > 0);
+            unserved = table.slots().len() - served.count();
+        }
+        let case = format!("n{}/site_out", fleet.keys.len());
+        Ok(vec![
+            Row::new(SUITE, case.as_str(), "rederive_ms", median(&times), "ms"),
+            Row::new(SUITE, case, "unserved_slots", as_f64(unserved), "slots"),
+        ])
     }
 }
 
