@@ -111,3 +111,32 @@ pub(super) fn lower_bound(problem: &Problem, curves: &[CostCurve], group: &[f64]
     }
     total - curves.iter().zip(group).map(|(curve, &price)| curve.conjugate(price)).sum::<f64>()
 }
+
+/// Scales rates or shares so that each supply balances, and takes back what rounding put above a limit: it goes to the
+/// supply's cheapest group with room, or is shed. `shed` counts in the same units as `rates`.
+pub(super) fn repair(
+    problem: &Problem,
+    curves: &[CostCurve],
+    mut rates: Vec<f64>,
+    shed: &[f64],
+) -> (Vec<f64>, Vec<f64>) {
+    for (index, supply) in problem.supplies.iter().enumerate() {
+        let arcs = problem.arcs_of(index);
+        let sum: f64 = shed[index] + rates[arcs.clone()].iter().sum::<f64>();
+        let scale = if sum > 0.0 { supply.demand / sum } else { 0.0 };
+        rates[arcs].iter_mut().for_each(|rate| *rate *= scale);
+    }
+    let loads = loads(problem, &rates);
+    for (arc, rate) in problem.arcs.iter().zip(&mut rates) {
+        let (load, limit) = (loads[arc.group as usize], curves[arc.group as usize].limit());
+        if load > limit {
+            *rate *= limit / load;
+        }
+    }
+    let left = problem.supplies.iter().enumerate().map(|(index, supply)| {
+        let rest = supply.demand - rates[problem.arcs_of(index)].iter().sum::<f64>();
+        if rest > 1e-12 * supply.demand { rest } else { 0.0 }
+    });
+    let left = left.collect();
+    (rates, left)
+}

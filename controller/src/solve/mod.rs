@@ -8,6 +8,7 @@ mod duals;
 pub mod evaluate;
 #[cfg(test)]
 mod fixture;
+pub mod network;
 pub mod problem;
 pub mod reference;
 

@@ -61,7 +61,7 @@ impl Solver for Reference {
                 return Err(SolveError::TimeLimit { limit: self.time_limit });
             }
             let (rates, shed) = match linear_program(problem, &segments, left)? {
-                Some(answer) => answer,
+                Some((shares, shed)) => duals::repair(problem, &curves, shares, &shed),
                 None => return Err(SolveError::TimeLimit { limit: self.time_limit }),
             };
             let loads = loads(problem, &rates);
@@ -200,7 +200,7 @@ fn linear_program(
         .iter()
         .map(|shed| shed.map_or(0.0, |shed| solution.var_value(shed).max(0.0)))
         .collect();
-    Ok(Some(repair(problem, segments, rates, &shares)))
+    Ok(Some((rates, shares)))
 }
 
 fn load_unit(segments: &[Vec<Segment>], group: usize, total: f64) -> f64 {
@@ -222,37 +222,6 @@ fn arc_parts(problem: &Problem, position: usize) -> Vec<(f64, f64)> {
             parts
         }
     }
-}
-
-/// Turns shares of demand into rates that balance exactly, and sheds what rounding put above a limit.
-fn repair(
-    problem: &Problem,
-    segments: &[Vec<Segment>],
-    shares: Vec<f64>,
-    shed: &[f64],
-) -> (Vec<f64>, Vec<f64>) {
-    let mut rates = shares;
-    for (index, supply) in problem.supplies.iter().enumerate() {
-        let arcs = problem.arcs_of(index);
-        let sum: f64 = shed[index] + rates[arcs.clone()].iter().sum::<f64>();
-        let scale = if sum > 0.0 { supply.demand / sum } else { 0.0 };
-        rates[arcs].iter_mut().for_each(|rate| *rate *= scale);
-    }
-    let loads = loads(problem, &rates);
-    for (arc, rate) in problem.arcs.iter().zip(&mut rates) {
-        let group = arc.group as usize;
-        let limit: f64 = segments[group].iter().map(|segment| segment.width).sum();
-        if loads[group] > limit {
-            *rate *= limit / loads[group];
-        }
-    }
-    let mut left = Vec::with_capacity(problem.supplies.len());
-    for (index, supply) in problem.supplies.iter().enumerate() {
-        let served: f64 = rates[problem.arcs_of(index)].iter().sum();
-        let rest = supply.demand - served;
-        left.push(if rest > 1e-15 * supply.demand { rest } else { 0.0 });
-    }
-    (rates, left)
 }
 
 #[cfg(test)]
