@@ -1,4 +1,5 @@
 //! The global process: takes demand, capacity and network distance, solves one assignment and publishes it.
+pub mod admin;
 pub mod assignment;
 pub mod ca;
 pub mod capacity;
@@ -7,6 +8,7 @@ pub mod explain;
 pub mod fleet;
 pub mod policy;
 pub mod publish;
+pub mod record;
 pub mod run;
 pub mod snapshot;
 pub mod solve;

@@ -31,4 +31,16 @@ impl Published {
     pub fn row(&self, frontend: &FrontendId, class: &ClassId) -> Option<&BTreeMap<GroupId, f64>> {
         self.pairs.get(&(frontend.clone(), class.clone()))
     }
+
+    /// Pairs with their rows, sorted by frontend, then class.
+    pub fn iter(&self) -> impl Iterator<Item = (&FrontendId, &ClassId, &BTreeMap<GroupId, f64>)> {
+        self.pairs.iter().map(|((frontend, class), row)| (frontend, class, row))
+    }
+}
+
+impl FromIterator<(FrontendId, ClassId, BTreeMap<GroupId, f64>)> for Published {
+    fn from_iter<I: IntoIterator<Item = (FrontendId, ClassId, BTreeMap<GroupId, f64>)>>(rows: I) -> Self {
+        let pairs = rows.into_iter().map(|(frontend, class, row)| ((frontend, class), row)).collect();
+        Self { pairs }
+    }
 }

@@ -8,7 +8,7 @@ use crate::policy::Plan;
 use crate::solve::evaluate::evaluate;
 
 /// The result of a solve. Its JSON is the output of `penstock-controller solve --json`.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct Report {
     /// Mean delay of served requests; null when none is served.
     pub mean_e2e_ms: Option<f64>,
@@ -25,7 +25,7 @@ pub struct Report {
     pub groups: Vec<GroupRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct WeightRow {
     pub frontend: FrontendId,
     pub class: ClassId,
@@ -35,14 +35,14 @@ pub struct WeightRow {
     pub weight: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct ShedRow {
     pub frontend: FrontendId,
     pub class: ClassId,
     pub rps: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct GroupRow {
     pub id: GroupId,
     /// Reference requests/s.

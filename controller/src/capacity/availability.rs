@@ -23,6 +23,11 @@ impl Availability {
         self.replicas.get(group).copied().unwrap_or(0)
     }
 
+    /// Ready replicas by group.
+    pub fn iter(&self) -> impl Iterator<Item = (&GroupId, u32)> {
+        self.replicas.iter().map(|(group, replicas)| (group, *replicas))
+    }
+
     pub fn drains(&self, engine: &EngineId) -> bool {
         self.draining.contains(engine)
     }

@@ -6,12 +6,12 @@ use penstock_controller::fleet::settings::PolicyName;
 use penstock_controller::policy;
 use penstock_controller::solve::reference::Reference;
 
-use super::inputs::Offline;
+use super::inputs::Source;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
     #[command(flatten)]
-    offline: Offline,
+    source: Source,
     /// Only this frontend.
     #[arg(long)]
     frontend: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let (_, _, instance) = self.offline.read()?;
+        let instance = self.source.read()?.instance;
         let plan = policy::named(PolicyName::Optimizer).plan(&instance)?;
         let filter = Filter {
             frontend: self.frontend.as_deref().map(Into::into),

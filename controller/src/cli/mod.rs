@@ -3,8 +3,10 @@ mod ca;
 mod check;
 mod explain;
 mod inputs;
+mod replay;
 mod run;
 mod solve;
+mod status;
 mod what_if;
 
 use std::fmt::Write as _;
@@ -26,6 +28,10 @@ pub(crate) enum Command {
     Solve(solve::Solve),
     /// Say why each weight is what it is, and what would change it.
     Explain(explain::Explain),
+    /// Show the running controller of a fleet file.
+    Status(status::Status),
+    /// Solve recorded ticks again and compare every bit.
+    Replay(replay::Replay),
     /// Make a small fleet's certificates.
     #[command(subcommand)]
     Ca(ca::Ca),
@@ -37,6 +43,8 @@ pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> 
         Command::Run(run) => run.run(),
         Command::Solve(solve) => solve.run(out),
         Command::Explain(explain) => explain.run(out),
+        Command::Status(status) => status.run(out),
+        Command::Replay(replay) => replay.run(out),
         Command::Ca(ca) => ca.run(out),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let fleet = fleet::read(&self.fleet)?;
+        let (fleet, fleet_text) = fleet::read_with_text(&self.fleet)?;
         let filter =
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();
         let is_terminal = std::io::stderr().is_terminal();
@@ -39,7 +39,7 @@ impl Run {
         }
         let policy = self.policy.unwrap_or(fleet.settings.policy);
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-        runtime.block_on(service::run(fleet, policy))?;
+        runtime.block_on(service::run(fleet, fleet_text, policy))?;
         Ok(())
     }
 }

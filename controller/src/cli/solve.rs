@@ -1,4 +1,4 @@
-//! `penstock-controller solve FLEET.toml`: one offline solve of the stated demand.
+//! `penstock-controller solve FLEET.toml`: one solve of the stated demand, or of a running controller's.
 use std::io::Write;
 
 use penstock_controller::assignment::instance::Instance;
@@ -6,12 +6,12 @@ use penstock_controller::assignment::report::Report;
 use penstock_controller::fleet::settings::PolicyName;
 use penstock_controller::policy;
 
-use super::inputs::Offline;
+use super::inputs::{Read, Source};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Solve {
     #[command(flatten)]
-    offline: Offline,
+    source: Source,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -22,9 +22,9 @@ pub(crate) struct Solve {
 
 impl Solve {
     pub(crate) fn run(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let (fleet, before, after) = self.offline.read()?;
+        let Read { fleet, before, instance } = self.source.read()?;
         let name = self.policy.unwrap_or(fleet.settings.policy);
-        let report = report(&after, name)?;
+        let report = report(&instance, name)?;
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &report)?;
             writeln!(out)?;

@@ -12,14 +12,26 @@ pub struct Check<'a> {
     problem: Problem,
     solver: &'a dyn Solver,
     optimum: f64,
+    /// Requests/s that the optimum sheds.
+    shed: f64,
+}
+
+/// What one more replica brings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replica {
+    /// Delay and shed price saved over all requests, ms x requests/s.
+    pub saves: f64,
+    /// Requests/s served that are shed now.
+    pub serves_rps: f64,
 }
 
 impl<'a> Check<'a> {
     pub fn new(problem: &Problem, solver: &'a dyn Solver) -> Result<Self, SolveError> {
         // The question is what the traffic costs, not what moving it would.
         let problem = Problem { move_penalty: None, ..problem.clone() };
-        let optimum = cost(&problem, &solver.solve(&problem, None)?);
-        Ok(Self { problem, solver, optimum })
+        let answer = solver.solve(&problem, None)?;
+        let (optimum, shed) = (cost(&problem, &answer), answer.shed.iter().sum());
+        Ok(Self { problem, solver, optimum, shed })
     }
 
     /// Extra cost of a request/s of the supply that must take this arc, ms. `None` without demand, or where the group
@@ -46,15 +58,18 @@ impl<'a> Check<'a> {
         Ok(Some((cost(&forced, &answer) - self.optimum) / rerouted))
     }
 
-    /// What one more replica of this capacity at the group saves, ms x requests/s.
-    pub fn replica_saves(&self, group: usize, replica_rps: f64) -> Result<f64, SolveError> {
+    /// What one more replica of this capacity at the group brings.
+    pub fn replica_brings(&self, group: usize, replica_rps: f64) -> Result<Replica, SolveError> {
         let mut larger = self.problem.clone();
         let terms = &mut larger.groups[group];
         let limit_share = self.limit_share(group);
         terms.capacity += replica_rps;
         terms.limit = limit_share * terms.capacity;
         let answer = self.solver.solve(&larger, None)?;
-        Ok((self.optimum - cost(&larger, &answer)).max(0.0))
+        Ok(Replica {
+            saves: (self.optimum - cost(&larger, &answer)).max(0.0),
+            serves_rps: (self.shed - answer.shed.iter().sum::<f64>()).max(0.0),
+        })
     }
 
     /// 1 - headroom, which is the same for all groups.

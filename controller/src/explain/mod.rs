@@ -69,6 +69,8 @@ pub struct GroupExplained {
     pub prices: GroupPrices,
     /// Delay and shed price that one more replica saves over all requests, by re-solving, ms x requests/s.
     pub replica_saves_resolved: f64,
+    /// Requests/s that one more replica serves and that are shed now.
+    pub replica_serves_rps: f64,
     pub sentence: String,
 }
 
@@ -147,7 +149,7 @@ fn explained_groups(
         if filter.group.as_ref().is_some_and(|wanted| wanted != id) {
             continue;
         }
-        let saves = check.replica_saves(group, instance.replica_rps[group])?;
+        let replica = check.replica_brings(group, instance.replica_rps[group])?;
         let prices = prices[group];
         explained.push(GroupExplained {
             id: id.clone(),
@@ -155,8 +157,9 @@ fn explained_groups(
             load_rps: prices.load_rps,
             utilisation: prices.utilisation,
             prices,
-            replica_saves_resolved: saves,
-            sentence: sentence::group(instance, group, &prices, saves, served),
+            replica_saves_resolved: replica.saves,
+            replica_serves_rps: replica.serves_rps,
+            sentence: sentence::group(instance, group, &prices, replica, served),
         });
     }
     Ok(explained)

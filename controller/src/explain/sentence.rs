@@ -1,4 +1,5 @@
 //! Prices in words.
+use super::check::Replica;
 use super::prices::{GroupPrices, PairPrices};
 use crate::assignment::instance::Instance;
 use crate::policy::Plan;
@@ -6,6 +7,8 @@ use crate::policy::Plan;
 /// Re-solving and duals may differ by this much before it is worth saying, ms, or by [`DISAGREES_SHARE`] if more.
 const DISAGREES_MS: f64 = 1.0;
 const DISAGREES_SHARE: f64 = 0.01;
+/// Prices from here on are those of refused requests: no delay within a profile comes near.
+const REFUSAL_MS: f64 = 1e6;
 /// Utilisation within this of a profile's point stands on it.
 const AT_KNEE: f64 = 1e-6;
 
@@ -107,7 +110,7 @@ pub(super) fn group(
     instance: &Instance,
     at: usize,
     prices: &GroupPrices,
-    saves_resolved: f64,
+    replica: Replica,
     served: f64,
 ) -> String {
     let id = &instance.groups[at];
@@ -115,12 +118,18 @@ pub(super) fn group(
         "has no ready replica".to_owned()
     } else {
         format!(
-            "stands at {:.1} % of its capacity{}; one more reference request/s costs {:.0} ms",
+            "stands at {:.1} % of its capacity{}; one more reference request/s costs {}",
             100.0 * prices.utilisation,
             standing(instance, at, prices),
-            prices.shadow_price_ms,
+            worth(prices.shadow_price_ms),
         )
     };
+    if replica.serves_rps > 0.0 {
+        return format!(
+            "{id} {state}. One more replica would serve {:.2} requests/s that are shed now.",
+            replica.serves_rps
+        );
+    }
     if served <= 0.0 {
         return format!("{id} {state}.");
     }
@@ -131,7 +140,7 @@ pub(super) fn group(
     };
     format!(
         "{id} {state}. One more replica would save {:.2} ms of the mean over all requests{estimate}.",
-        saves_resolved / served
+        replica.saves / served
     )
 }
 
@@ -155,10 +164,8 @@ pub(super) fn binding(instance: &Instance, plan: &Plan, groups: &[GroupPrices]) 
         .enumerate()
         .filter(|(_, prices)| prices.is_full)
         .map(|(at, prices)| {
-            format!(
-                "{} is full: its capacity is worth {:.0} ms a request.",
-                instance.groups[at], prices.capacity_price_ms
-            )
+            let worth = worth(prices.capacity_price_ms);
+            format!("{} is full: one more request/s of capacity is worth {worth}.", instance.groups[at])
         })
         .collect();
     for (supply, shed) in plan.shed.iter().enumerate() {
@@ -190,7 +197,12 @@ fn direct(prices: &PairPrices) -> f64 {
 }
 
 fn full(capacity_price: f64) -> String {
-    format!(", and the group is full: its capacity is worth {capacity_price:.0} ms more")
+    format!(", and it is full: its capacity is worth {}", worth(capacity_price))
+}
+
+/// A price that only refusing requests explains is not a delay.
+fn worth(price_ms: f64) -> String {
+    if price_ms < REFUSAL_MS { format!("{price_ms:.0} ms") } else { "a refused request".to_owned() }
 }
 
 fn more_or_less(ms: f64, what: &str) -> String {

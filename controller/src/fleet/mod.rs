@@ -43,13 +43,18 @@ pub struct Fleet {
 
 /// Reads and checks a fleet file. Relative paths in it become relative to its folder.
 pub fn read(path: &Path) -> Result<Fleet, ReadError> {
+    read_with_text(path).map(|(fleet, _)| fleet)
+}
+
+/// The same, with the text that the fleet was read from.
+pub fn read_with_text(path: &Path) -> Result<(Fleet, String), ReadError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ReadError::Unreadable { path: path.to_owned(), source })?;
     let mut fleet = parse(&text).map_err(|faults| ReadError::Faulty { path: path.to_owned(), faults })?;
     if let Some(folder) = path.parent() {
         fleet.settings.stand_in(folder);
     }
-    Ok(fleet)
+    Ok((fleet, text))
 }
 
 /// Checks the text of a fleet file.

@@ -1,4 +1,5 @@
-//! The loop of the running controller. It owns the planner and the publisher, and waits on one enum of events.
+//! The loop of the running controller: agents' reports, the clock and questions in, one enum of events.
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -6,19 +7,20 @@ use penstock_wire::transport::TlsFiles;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
-use tracing::{debug, error, info, warn};
+use tracing::info;
 
-use super::tick::{Planned, Planner, Refused, Tick};
+use super::state::State;
+use crate::admin::{MetricsServer, QUESTIONS, Question, SocketServer};
 use crate::demand::meter::HostReport;
 use crate::fleet::Fleet;
 use crate::fleet::settings::PolicyName;
-use crate::policy;
 use crate::publish::{HostDemand, PublishConfig, Publisher, StartError};
-use crate::snapshot::Wanted;
-use crate::weights::{Cause, Weights};
+use crate::record::ring::{RecordError, Ring};
 
 /// How long a controller without state waits for its agents' tables.
 const RECOVERY_WAIT: Duration = Duration::from_secs(5);
+/// Folder of the recorded solves, in the state folder.
+pub const RECORDS: &str = "records";
 
 /// Why the controller did not run. Agents go on with what they hold.
 #[derive(Debug, thiserror::Error)]
@@ -30,16 +32,24 @@ pub enum RunError {
     Start(#[from] StartError),
     #[error("waiting for signals")]
     Signals(#[source] std::io::Error),
+    /// Another controller runs from this file, or the folder is not writable.
+    #[error("listening at {at}")]
+    Listen { at: String, source: std::io::Error },
+    /// The disk is full, or the folder is not writable. `record_mib = 0` runs without records.
+    #[error("opening the record of solves")]
+    Record(#[from] RecordError),
 }
 
 enum Event {
     Report(HostDemand),
+    Question(Question),
     Tick,
     Stop,
 }
 
 struct Events {
     reports: mpsc::Receiver<HostDemand>,
+    questions: mpsc::Receiver<Question>,
     ticks: Interval,
     stop: Stop,
 }
@@ -50,6 +60,7 @@ impl Events {
             biased;
             () = self.stop.asked() => Event::Stop,
             _ = self.ticks.tick() => Event::Tick,
+            Some(question) = self.questions.recv() => Event::Question(question),
             report = self.reports.recv() => report.map_or(Event::Stop, Event::Report),
         }
     }
@@ -75,38 +86,40 @@ impl Stop {
     }
 }
 
-/// Runs until a signal asks it to stop.
-pub async fn run(fleet: Fleet, policy: PolicyName) -> Result<(), RunError> {
+/// Runs until a signal asks it to stop. `fleet_text` is what `fleet` was read from.
+pub async fn run(fleet: Fleet, fleet_text: String, policy: PolicyName) -> Result<(), RunError> {
     let config = publish_config(&fleet)?;
     let mut stop = Stop::listen().map_err(RunError::Signals)?;
-    let mut ticks = interval(fleet.settings.solve_interval);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let records = open_records(&fleet, &fleet_text)?;
+    let (asker, questions) = mpsc::channel(QUESTIONS);
+    let admin = Admin::start(&fleet, &asker).await?;
     let mut publisher = tokio::select! {
         started = Publisher::start(config) => started?,
-        () = stop.asked() => return Ok(()),
+        () = stop.asked() => return Ok(admin.shutdown().await),
     };
     let reports = publisher.take_reports().expect("a new publisher still has its reports");
+    let mut ticks = interval(fleet.settings.solve_interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     info!(?policy, "controller plans for its fleet");
 
-    let mut events = Events { reports, ticks, stop };
-    let fleet = Arc::new(fleet);
-    let mut service = Service {
-        planner: Planner::new(Arc::clone(&fleet), policy::named(policy)),
-        fleet,
-        publisher,
-        wanted: None,
-        is_held: false,
-        is_refused: false,
-    };
+    let mut events = Events { reports, questions, ticks, stop };
+    let mut state = State::new(Arc::new(fleet), fleet_text, policy, publisher, records);
     loop {
         match events.next().await {
-            Event::Report(demand) => service.planner.record(&host_report(demand), Instant::now()),
-            Event::Tick => service.tick(Instant::now()),
+            Event::Report(demand) => state.record_demand(&host_report(demand), Instant::now()),
+            Event::Question(question) => {
+                let answer = state.answer(question.request);
+                question.answer(answer);
+            }
+            Event::Tick => state.tick(Instant::now()),
             Event::Stop => break,
         }
     }
     info!("stopping; agents go on with what they hold");
-    service.publisher.shutdown().await;
+    // Askers that wait get their refusal before the tasks that carry it end.
+    drop(events);
+    admin.shutdown().await;
+    state.shutdown().await;
     Ok(())
 }
 
@@ -132,6 +145,15 @@ fn publish_config(fleet: &Fleet) -> Result<PublishConfig, RunError> {
     }
 }
 
+fn open_records(fleet: &Fleet, fleet_text: &str) -> Result<Option<Ring>, RunError> {
+    let settings = &fleet.settings;
+    if settings.record_bytes == 0 {
+        return Ok(None);
+    }
+    let folder = settings.state_dir.join(RECORDS);
+    Ok(Some(Ring::open(&folder, settings.record_bytes, fleet_text)?))
+}
+
 fn host_report(demand: HostDemand) -> HostReport {
     let HostDemand { identity, report } = demand;
     HostReport {
@@ -142,72 +164,38 @@ fn host_report(demand: HostDemand) -> HostReport {
     }
 }
 
-/// The state that the loop owns.
-struct Service {
-    fleet: Arc<Fleet>,
-    planner: Planner,
-    publisher: Publisher,
-    /// What should be in force, until all of it is.
-    wanted: Option<Weights>,
-    /// Whether the last tick was held or refused: said once when it begins and once when it ends.
-    is_held: bool,
-    is_refused: bool,
+/// The tasks that carry questions.
+struct Admin {
+    socket: SocketServer,
+    metrics: Option<MetricsServer>,
 }
 
-impl Service {
-    fn tick(&mut self, now: Instant) {
-        match self.planner.tick(now) {
-            Tick::Held(hold) => {
-                if !self.is_held {
-                    warn!(reason = hold.label(), ?hold, "inputs do not cohere, the split in force is held");
+impl Admin {
+    async fn start(fleet: &Fleet, asker: &mpsc::Sender<Question>) -> Result<Self, RunError> {
+        let path: &Path = &fleet.settings.admin_socket;
+        let at = || path.display().to_string();
+        let socket = SocketServer::start(path, asker.clone())
+            .map_err(|source| RunError::Listen { at: at(), source })?;
+        let metrics = match fleet.settings.metrics {
+            Some(address) => match MetricsServer::start(address, asker.clone()).await {
+                Ok(server) => {
+                    info!(address = %server.address(), "metrics are served");
+                    Some(server)
                 }
-                self.is_held = true;
-            }
-            Tick::Planned(planned) => {
-                if self.is_held {
-                    info!("inputs cohere again");
+                Err(source) => {
+                    socket.shutdown().await;
+                    return Err(RunError::Listen { at: address.to_string(), source });
                 }
-                self.is_held = false;
-                self.say_refusal(&planned);
-                debug!(saving = planned.saving, due = planned.publish.is_some(), "split planned");
-                if planned.publish.is_some() {
-                    self.wanted = planned.publish;
-                }
-            }
-        }
-        self.publish();
+            },
+            None => None,
+        };
+        Ok(Self { socket, metrics })
     }
 
-    fn say_refusal(&mut self, planned: &Planned) {
-        match (&planned.refused, self.is_refused) {
-            (Some(Refused::NotProven(certificate)), false) => error!(
-                gap = certificate.gap,
-                violations = ?certificate.violations,
-                "the optimum has no certificate: the split by distance is published instead"
-            ),
-            (Some(Refused::NoAnswer(reason)), false) => {
-                error!(reason, "the solver has no answer: the split by distance is published instead");
-            }
-            (None, true) => info!("the optimum is certified again"),
-            _ => {}
-        }
-        self.is_refused = planned.refused.is_some();
-    }
-
-    /// Publishes what is wanted; again at the next tick if some of it had to wait.
-    fn publish(&mut self) {
-        let Some(weights) = &self.wanted else { return };
-        let states = self.planner.availability().states();
-        let wanted = Wanted { fleet: &self.fleet, weights, states: &states };
-        match self.publisher.publish(&wanted) {
-            Ok(Some(publication)) if publication.waiting_slots > 0 => {
-                // What waits is the rest of this answer, not another failure.
-                if let Some(weights) = &mut self.wanted {
-                    weights.cause = Cause::Routine;
-                }
-            }
-            Ok(_) => self.wanted = None,
-            Err(error) => error!(error = &error as &dyn std::error::Error, "nothing was published"),
+    async fn shutdown(self) {
+        self.socket.shutdown().await;
+        if let Some(metrics) = self.metrics {
+            metrics.shutdown().await;
         }
     }
 }

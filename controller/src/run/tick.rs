@@ -12,6 +12,7 @@ use crate::demand::gate::{Gate, Hold};
 use crate::demand::meter::{HostReport, Meter};
 use crate::fleet::Fleet;
 use crate::policy::{Plan, Policy, by_distance};
+use crate::record::entry::{Outcome, TickInputs};
 use crate::solve::SolveError;
 use crate::solve::certify::Certificate;
 use crate::weights::{Cause, Weights};
@@ -46,7 +47,11 @@ pub enum Tick {
 /// A plan, whether or not it is worth publishing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
+    pub inputs: TickInputs,
     pub instance: Instance,
+    /// What the policy answered, for the record; `None` without an answer.
+    pub outcome: Option<Outcome>,
+    /// What is planned after certificate and dead band.
     pub plan: Plan,
     /// Set when the policy's own plan was not published: what replaces it is feasible, but not the best.
     pub refused: Option<Refused>,
@@ -92,6 +97,11 @@ impl Planner {
         &self.availability
     }
 
+    /// The split that was published last.
+    pub fn split_in_force(&self) -> Option<&Published> {
+        self.in_force.as_ref().map(|last| &last.split)
+    }
+
     /// Plans for the demand measured so far.
     pub fn tick(&mut self, now: Instant) -> Tick {
         let offered = self.meter.offered();
@@ -99,13 +109,17 @@ impl Planner {
             return Tick::Held(hold);
         }
         let price = self.fleet.settings.move_penalty;
+        let move_from = self.in_force.as_ref().filter(|_| price.get() > 0.0).map(|last| (&last.split, price));
+        let inputs = TickInputs::of(&offered, &self.availability, move_from);
         let instance = Instance::build(Inputs {
             fleet: &self.fleet,
             offered: &offered,
             availability: &self.availability,
-            move_from: self.in_force.as_ref().filter(|_| price.get() > 0.0).map(|last| (&last.split, price)),
+            move_from,
         });
-        let (mut plan, refused) = proven(self.policy.plan(&instance), &instance);
+        let answer = self.policy.plan(&instance);
+        let outcome = answer.as_ref().map(Outcome::of).ok();
+        let (mut plan, refused) = proven(answer, &instance);
         let cause = self.cause();
         let mut saving = 0.0;
         if let Some(last) = &self.in_force {
@@ -113,7 +127,9 @@ impl Planner {
             calm::hold_small_changes(&instance, &before, &mut plan.weights);
             saving = calm::saving(&instance, &before, &plan.weights);
             if before == plan.weights && cause == Cause::Routine {
-                return Tick::Planned(Box::new(Planned { instance, plan, refused, saving, publish: None }));
+                let publish = None;
+                let planned = Planned { inputs, outcome, instance, plan, refused, saving, publish };
+                return Tick::Planned(Box::new(planned));
             }
         }
         let publish = self.cadence.is_due(cause, saving, now).then(|| {
@@ -121,7 +137,7 @@ impl Planner {
             self.in_force = Some(InForce { split, availability: self.availability.clone() });
             expand(&self.fleet, &self.availability, &instance, &plan.weights, cause)
         });
-        Tick::Planned(Box::new(Planned { instance, plan, refused, saving, publish }))
+        Tick::Planned(Box::new(Planned { inputs, outcome, instance, plan, refused, saving, publish }))
     }
 
     /// A failure if a group or an engine that was there at the last publish is gone.

@@ -1,0 +1,114 @@
+//! The status as Prometheus reads it.
+use std::fmt::{Display, Write as _};
+
+use super::status::{Mode, Status};
+
+/// Text exposition format, version 0.0.4.
+pub(super) fn text(status: &Status) -> String {
+    let mut page = Page(String::new());
+    let counters = &status.counters;
+    for (name, help, value) in [
+        ("ticks_total", "Solves begun.", counters.ticks),
+        ("held_ticks_total", "Ticks whose inputs did not cohere.", counters.held_ticks),
+        ("by_distance_ticks_total", "Ticks whose own plan was not proven.", counters.by_distance_ticks),
+        ("publishes_total", "Epochs published.", counters.publishes),
+        ("publish_errors_total", "Publishes that failed.", counters.publish_errors),
+        ("moved_slots_total", "Slots that changed engine.", counters.moved_slots),
+        ("record_errors_total", "Solves that were not recorded.", counters.record_errors),
+        ("dropped_reports_total", "Demand reports that the loop did not read.", counters.dropped_reports),
+    ] {
+        page.head(name, "counter", help);
+        page.sample(name, &[], value);
+    }
+    page.gauge("waiting_slots", "Moves that wait for fewer slots in transition.", counters.waiting_slots);
+    page.gauge("epoch", "Newest epoch as one number.", status.epoch_number);
+    page.gauge(
+        "proven",
+        "1 while the policy's own plan is in force.",
+        u8::from(status.mode == Mode::Planned),
+    );
+    page.gauge("tick_seconds", "Time that the last tick took.", status.tick_ms / 1e3);
+    page.gauge("saving_ratio", "Delay that the last plan saves over the split in force.", status.saving);
+    if let Some(excess) = status.excess {
+        page.gauge("excess_ratio", "Objective over the optimum without a move penalty, less 1.", excess);
+    }
+    plan(&mut page, status);
+    page.head("demand_rps", "gauge", "Offered requests/s.");
+    for row in &status.demand {
+        page.sample("demand_rps", &[("frontend", &row.frontend), ("class", &row.class)], row.rps);
+    }
+    page.head("weight_ratio", "gauge", "Published fraction of a frontend's traffic of a class.");
+    for row in &status.published {
+        let labels: [(&str, &dyn Display); 3] =
+            [("frontend", &row.frontend), ("class", &row.class), ("group", &row.group)];
+        page.sample("weight_ratio", &labels, row.weight);
+    }
+    agents(&mut page, status);
+    page.0
+}
+
+fn plan(page: &mut Page, status: &Status) {
+    let Some(plan) = &status.plan else { return };
+    if let Some(mean) = plan.mean_e2e_ms {
+        page.gauge("mean_e2e_seconds", "Predicted mean E2E of served requests.", mean / 1e3);
+    }
+    if let Some(gap) = plan.gap {
+        page.gauge("gap_ratio", "Certified distance from the optimum.", gap);
+    }
+    page.head("shed_rps", "gauge", "Demand that the plan does not serve.");
+    for row in &plan.shed {
+        page.sample("shed_rps", &[("frontend", &row.frontend), ("class", &row.class)], row.rps);
+    }
+    page.head("utilisation_ratio", "gauge", "Predicted load over capacity.");
+    for group in &plan.groups {
+        page.sample("utilisation_ratio", &[("group", &group.id)], group.utilisation);
+    }
+    page.head("shadow_price_seconds", "gauge", "Cost of one more reference request/s at the group.");
+    for group in &plan.groups {
+        if let Some(price) = group.shadow_price_ms {
+            page.sample("shadow_price_seconds", &[("group", &group.id)], price / 1e3);
+        }
+    }
+}
+
+fn agents(page: &mut Page, status: &Status) {
+    page.head("agent_connected", "gauge", "1 while the agent is connected.");
+    for agent in &status.agents {
+        let labels: [(&str, &dyn Display); 2] = [("host", &agent.host), ("frontend", &agent.frontend)];
+        page.sample("agent_connected", &labels, u8::from(agent.connected));
+    }
+    page.head("agent_lag_seconds", "gauge", "Age of the oldest publication that the agent does not have.");
+    for agent in &status.agents {
+        let labels: [(&str, &dyn Display); 2] = [("host", &agent.host), ("frontend", &agent.frontend)];
+        page.sample("agent_lag_seconds", &labels, agent.lag_seconds);
+    }
+}
+
+struct Page(String);
+
+impl Page {
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
+
+    // Writing to a `String` cannot fail.
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let name = format!("penstock_controller_{name}");
+        _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(&value.to_string())))
+            .collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        _ = writeln!(self.0, "penstock_controller_{name}{labels} {value}");
+    }
+}
+
+/// Ids have no quotes and no line ends, but may have backslashes.
+fn escaped(label: &str) -> String {
+    label.replace('\\', "\\\\")
+}
