@@ -90,7 +90,7 @@ impl Segment {
 
     fn append(&mut self, content: &[u8]) -> Result<(), RecordError> {
         let packed = lz4_flex::compress_prepend_size(content);
-        let length = u32::try_from(packed.len()).map_err(|_| postcard::Error::SerializeBufferFull)?;
+        let length = u32::try_from(packed.len()).map_err(|_too_long| postcard::Error::SerializeBufferFull)?;
         let mut frame = Vec::with_capacity(FRAME_HEAD + packed.len());
         frame.extend(length.to_le_bytes());
         frame.extend(checksum(&packed).to_le_bytes());

@@ -95,7 +95,10 @@ pub async fn run(fleet: Fleet, fleet_text: String, policy: PolicyName) -> Result
     let admin = Admin::start(&fleet, &asker).await?;
     let mut publisher = tokio::select! {
         started = Publisher::start(config) => started?,
-        () = stop.asked() => return Ok(admin.shutdown().await),
+        () = stop.asked() => {
+            admin.shutdown().await;
+            return Ok(());
+        }
     };
     let reports = publisher.take_reports().expect("a new publisher still has its reports");
     let mut ticks = interval(fleet.settings.solve_interval);
