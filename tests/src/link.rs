@@ -59,11 +59,6 @@ impl End {
 
     /// Addresses, MTU and hardware address of this end, and the other end as a permanent neighbour.
     pub(crate) fn configure(&self, mac: Mac, other: &Self, other_mac: Mac) -> Result<(), HarnessError> {
-        if self.faces_xdp {
-            self.netns
-                .enter(|| device::face_xdp(&self.device))?
-                .map_err(HarnessError::io(format!("set the offloads of {}", self.device)))?;
-        }
         let device = &self.device;
         let mut lines = format!("link set {device} mtu {} address {mac} up\n", self.mtu);
         // Without duplicate detection an IPv6 address serves at once.
@@ -82,7 +77,14 @@ impl End {
             writeln!(lines, "neigh replace {neighbour} lladdr {other_mac} dev {device} nud permanent")
                 .expect("a string takes every line");
         }
-        self.netns.ip(&lines)
+        self.netns.ip(&lines)?;
+        // The kernel makes the other end a target of redirects only if GRO is switched on while this end is up.
+        if self.faces_xdp {
+            self.netns
+                .enter(|| device::face_xdp(&self.device))?
+                .map_err(HarnessError::io(format!("set the offloads of {}", self.device)))?;
+        }
+        Ok(())
     }
 }
 
