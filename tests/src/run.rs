@@ -174,6 +174,28 @@ impl Run {
         Ok(ProcessId(self.processes.len() - 1))
     }
 
+    /// Runs a program to its end.
+    ///
+    /// # Errors
+    /// It cannot be started, takes longer than `limit`, or ends with another status than 0.
+    pub fn complete(
+        &mut self,
+        name: &str,
+        netns: Option<&Netns>,
+        program: &Path,
+        arguments: &[String],
+        limit: Duration,
+    ) -> Result<(), HarnessError> {
+        let id = self.spawn(name, netns, program, arguments)?;
+        let process = self.process(id);
+        let status = process.wait_end(limit)?;
+        if status.success() {
+            return Ok(());
+        }
+        let program = format!("{} {}", program.display(), arguments.join(" "));
+        Err(HarnessError::Command { program, status, output: process.log_tail() })
+    }
+
     pub fn process(&mut self, id: ProcessId) -> &mut Process {
         &mut self.processes[id.0]
     }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Parser;
 use penstock_bench::load::{
-    client::{Prompt, Target},
+    client::{Prompt, Sources, Target},
     run::{Plan, run},
 };
 
@@ -38,9 +38,15 @@ struct Arguments {
     requests: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Space arrivals evenly instead of by a Poisson process.
+    #[arg(long)]
+    even: bool,
     /// Mean turns of a conversation; 1 gives every request a key of its own.
     #[arg(long, default_value_t = 1.0)]
     turns: f64,
+    /// Connect from addresses of this IPv4 prefix (as `10.0.0.0/20`): each conversation has its own.
+    #[arg(long, value_name = "PREFIX")]
+    sources: Option<String>,
     #[arg(long, default_value_t = 600)]
     prompt_tokens: usize,
     #[arg(long, default_value_t = 100)]
@@ -86,6 +92,7 @@ fn plan(arguments: &Arguments) -> anyhow::Result<Plan> {
     };
     Ok(Plan {
         target: target(&arguments.vip, arguments.port)?,
+        sources: arguments.sources.as_deref().map(sources).transpose()?,
         prompt: Prompt::new(
             &arguments.model,
             arguments.prompt_tokens,
@@ -94,11 +101,19 @@ fn plan(arguments: &Arguments) -> anyhow::Result<Plan> {
         ),
         rate: arguments.rate,
         seed: arguments.seed,
+        even: arguments.even,
         mean_turns: arguments.turns,
         length: seconds("--seconds", arguments.seconds)?,
         requests: arguments.requests,
         timeout: seconds("--timeout-seconds", arguments.timeout_seconds)?,
     })
+}
+
+fn sources(text: &str) -> anyhow::Result<Sources> {
+    let parsed = text
+        .split_once('/')
+        .and_then(|(address, length)| Sources::new(address.parse().ok()?, length.parse().ok()?));
+    parsed.with_context(|| format!("--sources {text} is no IPv4 prefix of at most 32 bits"))
 }
 
 fn target(vip: &str, port: u16) -> anyhow::Result<Target> {

@@ -1,13 +1,13 @@
 //! One request on a connection of its own.
 use std::{
     io,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::{Duration, Instant},
 };
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 
 use super::{
@@ -38,6 +38,26 @@ impl Target {
                 SocketAddr::new(IpAddr::V6(Ipv6Addr::from_bits(bits)), port)
             }
         }
+    }
+}
+
+/// IPv4 addresses that conversations connect from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sources {
+    first: u32,
+    hosts: u32,
+}
+
+impl Sources {
+    /// `None` for a length above 32.
+    pub fn new(address: Ipv4Addr, length: u8) -> Option<Self> {
+        let hosts = u32::MAX.checked_shr(u32::from(length)).unwrap_or(0);
+        (length <= 32).then_some(Self { first: address.to_bits() & !hosts, hosts })
+    }
+
+    fn address(self, key: u64) -> Ipv4Addr {
+        let [a, b, c, d, ..] = key.to_be_bytes();
+        Ipv4Addr::from_bits(self.first | (u32::from_be_bytes([a, b, c, d]) & self.hosts))
     }
 }
 
@@ -79,15 +99,23 @@ impl Prompt {
 /// Why there is no complete answer.
 pub async fn request(
     target: Target,
+    sources: Option<Sources>,
     prompt: &Prompt,
     turn: Turn,
     scheduled: Instant,
 ) -> Result<Answered, Failure> {
     let address = target.address(turn.key);
     let begun = Instant::now();
-    let mut stream = TcpStream::connect(address).await.map_err(|_refused| Failure::Connect)?;
+    let mut stream = connect(address, sources, turn.key).await.map_err(|_refused| Failure::Connect)?;
     let connect_us = micros(begun.elapsed());
     exchange(&mut stream, &prompt.request(address, turn), scheduled, connect_us).await
+}
+
+async fn connect(to: SocketAddr, sources: Option<Sources>, key: u64) -> io::Result<TcpStream> {
+    let Some(sources) = sources.filter(|_| to.is_ipv4()) else { return TcpStream::connect(to).await };
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(IpAddr::V4(sources.address(key)), 0))?;
+    socket.connect(to).await
 }
 
 async fn exchange(
@@ -277,6 +305,16 @@ mod tests {
         let address = target.address(0x0123_4567_89ab_cdef);
 
         assert_eq!(address, "[2001:db8:1:2:123:4567:89ab:cdef]:8000".parse().unwrap());
+    }
+
+    #[test]
+    fn a_conversation_keeps_its_source_within_the_prefix() {
+        let sources = Sources::new(Ipv4Addr::new(172, 21, 16, 9), 20).unwrap();
+
+        assert_eq!(sources.address(0xffff_ffff_0000_0000), Ipv4Addr::new(172, 21, 31, 255));
+        assert_eq!(sources.address(0), Ipv4Addr::new(172, 21, 16, 0));
+        assert_eq!(Sources::new(Ipv4Addr::LOCALHOST, 32).unwrap().address(77), Ipv4Addr::LOCALHOST);
+        assert_eq!(Sources::new(Ipv4Addr::LOCALHOST, 33), None);
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! What came of one request: a line of JSON.
+use std::{fs, io, path::Path};
+
 use serde::{Deserialize, Serialize};
 
 /// Times are in microseconds.
@@ -34,6 +36,27 @@ pub struct Answered {
     pub e2e_us: u64,
     /// The part of it that the engine took, by the engine's own clock.
     pub engine_us: u64,
+}
+
+/// Why a file of records is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("reading records")]
+    Io(#[from] io::Error),
+    #[error("line {line} is no record")]
+    Line { line: usize, source: serde_json::Error },
+}
+
+/// Reads the records of a load that has ended.
+///
+/// # Errors
+/// The file cannot be read, or a line is no record.
+pub fn read(path: &Path) -> Result<Vec<Record>, ReadError> {
+    let text = fs::read_to_string(path)?;
+    let parse = |(line, text): (usize, &str)| {
+        serde_json::from_str(text).map_err(|source| ReadError::Line { line: line + 1, source })
+    };
+    text.lines().enumerate().map(parse).collect()
 }
 
 impl Answered {

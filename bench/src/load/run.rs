@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    client::{Prompt, Target, request},
+    client::{Prompt, Sources, Target, request},
     record::{Failure, Outcome, Record},
     schedule::{Arrivals, Conversations, Turn},
     summary::Summary,
@@ -24,10 +24,13 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub target: Target,
+    pub sources: Option<Sources>,
     pub prompt: Prompt,
     /// Requests/s.
     pub rate: f64,
     pub seed: u64,
+    /// Evenly spaced arrivals instead of a Poisson process.
+    pub even: bool,
     pub mean_turns: f64,
     /// Arrivals end after this time or this number of requests, whichever comes first.
     pub length: Duration,
@@ -68,7 +71,9 @@ pub fn run(plan: Plan, records: Option<&Path>) -> io::Result<Summary> {
 async fn send(plan: Rc<Plan>, state: Rc<RefCell<State>>) {
     let start = Instant::now();
     let mut requests = JoinSet::new();
-    let arrivals = Arrivals::new(plan.seed, plan.rate).take_while(|at| *at < plan.length);
+    let arrivals =
+        if plan.even { Arrivals::even(plan.rate) } else { Arrivals::poisson(plan.seed, plan.rate) };
+    let arrivals = arrivals.take_while(|at| *at < plan.length);
     for (_, at) in (0..plan.requests).zip(arrivals) {
         if state.borrow().failed_write.is_some() {
             break;
@@ -83,7 +88,7 @@ async fn send(plan: Rc<Plan>, state: Rc<RefCell<State>>) {
 }
 
 async fn one(plan: Rc<Plan>, state: Rc<RefCell<State>>, turn: Turn, start: Instant, at: Duration) {
-    let answer = request(plan.target, &plan.prompt, turn, start + at);
+    let answer = request(plan.target, plan.sources, &plan.prompt, turn, start + at);
     let outcome = match time::timeout(plan.timeout, answer).await {
         Ok(Ok(answered)) => Outcome::Answered(answered),
         Ok(Err(failure)) => Outcome::Failed(failure),

@@ -31,24 +31,29 @@ impl Random {
     }
 
     /// A whole number below `bound`, which is at least 1.
-    fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         let scaled = (u128::from(self.bits()) * bound as u128) >> 64;
         usize::try_from(scaled).expect("the result is below the bound")
     }
 }
 
-/// Arrival times of a Poisson process.
+/// Arrival times: a Poisson process, or evenly spaced.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    random: Random,
+    random: Option<Random>,
     rate: f64,
     at: f64,
 }
 
 impl Arrivals {
     /// `rate` in requests/s, above 0.
-    pub const fn new(seed: u64, rate: f64) -> Self {
-        Self { random: Random::new(seed), rate, at: 0.0 }
+    pub const fn poisson(seed: u64, rate: f64) -> Self {
+        Self { random: Some(Random::new(seed)), rate, at: 0.0 }
+    }
+
+    /// `rate` in requests/s, above 0. For suites that compare a measured rate with a stated one.
+    pub const fn even(rate: f64) -> Self {
+        Self { random: None, rate, at: 0.0 }
     }
 }
 
@@ -56,7 +61,8 @@ impl Iterator for Arrivals {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        self.at += -(1.0 - self.random.unit()).ln() / self.rate;
+        let gap = self.random.as_mut().map_or(1.0, |random| -(1.0 - random.unit()).ln());
+        self.at += gap / self.rate;
         Some(Duration::from_secs_f64(self.at))
     }
 }
@@ -115,7 +121,8 @@ mod tests {
 
     #[test]
     fn arrivals_keep_their_rate_and_their_spread() {
-        let times: Vec<f64> = Arrivals::new(7, 50.0).take(100_000).map(|time| time.as_secs_f64()).collect();
+        let times: Vec<f64> =
+            Arrivals::poisson(7, 50.0).take(100_000).map(|time| time.as_secs_f64()).collect();
 
         // 100,000 gaps of mean 20 ms: the sum's standard deviation is 316 gaps, so 1.5 % is more than four of them.
         let end = times.last().unwrap();

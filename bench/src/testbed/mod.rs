@@ -4,7 +4,11 @@
 //! `addresses` numbers everything, `routes` says what each namespace must know, `network` builds it, `fleet_file` makes
 //! the running fleet's file from a person's, and `fleet` starts the processes.
 pub mod addresses;
+pub mod binaries;
+pub mod control;
 #[cfg(test)]
 mod fixture;
+pub mod fleet;
+pub mod fleet_file;
 pub mod network;
 mod routes;
