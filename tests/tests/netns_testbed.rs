@@ -1,6 +1,5 @@
 //! The testbed's network without any program of ours on it: every route that a frontend will use leads to its engine
 //! and back.
-#![expect(clippy::unwrap_used, reason = "a suite stops at its first failure")]
 use std::{
     net::{IpAddr, SocketAddr},
     path::Path,
