@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_controller::assignment::instance::{Inputs, Instance};
+use penstock_controller::assignment::published::Published;
 use penstock_controller::capacity::availability::Availability;
 use penstock_controller::demand::Offered;
 use penstock_controller::demand::gate::Hold;
@@ -103,6 +104,27 @@ fn engines_that_go_are_a_failure_and_leave_no_weight_behind() {
     for frontend in ["A", "B", "C"] {
         assert_eq!(weight_of_group(&weights, frontend, "engine-c"), 0.0);
     }
+}
+
+#[test]
+fn a_restarted_controller_keeps_the_split_it_published_where_moving_saves_little() {
+    let fleet = fleet();
+    let availability = Availability::stated(&fleet);
+    // A tenth of a request/s more moves the prices of groups by about 1 ms: less than two move penalties of 5 ms.
+    let mut offered = Offered::stated(&fleet);
+    offered.set("B".into(), "chat".into(), 120.1.try_into().unwrap());
+    let inputs = Inputs { fleet: &fleet, offered: &offered, availability: &availability, move_from: None };
+    let before = Instance::build(inputs);
+    let plan = policy::named(PolicyName::Optimizer).plan(&before).unwrap();
+    let mut fresh = Planner::new(Arc::clone(&fleet), policy::named(PolicyName::Optimizer));
+    let mut resumed = Planner::new(Arc::clone(&fleet), policy::named(PolicyName::Optimizer))
+        .resume(Published::of(&before, &plan.weights));
+
+    let (fresh, resumed) = (planned(fresh.tick(Instant::now())), planned(resumed.tick(Instant::now())));
+
+    assert_eq!(resumed.plan.weights, plan.weights);
+    assert_eq!(resumed.publish, None);
+    assert!(fresh.publish.is_some() && fresh.plan.weights != plan.weights);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::status::{Mode, Status};
+use crate::reserve::Reserve;
 
 /// Text exposition format, version 0.0.4.
 pub(super) fn text(status: &Status) -> String {
@@ -33,6 +34,9 @@ pub(super) fn text(status: &Status) -> String {
         page.gauge("excess_ratio", "Objective over the optimum without a move penalty, less 1.", excess);
     }
     plan(&mut page, status);
+    if let Some(reserve) = &status.reserve {
+        self::reserve(&mut page, reserve);
+    }
     page.head("demand_rps", "gauge", "Offered requests/s.");
     for row in &status.demand {
         page.sample("demand_rps", &[("frontend", &row.frontend), ("class", &row.class)], row.rps);
@@ -68,6 +72,34 @@ fn plan(page: &mut Page, status: &Status) {
         if let Some(price) = group.shadow_price_ms {
             page.sample("shadow_price_seconds", &[("group", &group.id)], price / 1e3);
         }
+    }
+}
+
+fn reserve(page: &mut Page, reserve: &Reserve) {
+    page.head(
+        "wrong_profile_mean_e2e_seconds",
+        "gauge",
+        "Mean E2E if capacities are this share of the profiles'.",
+    );
+    for wrong in [&reserve.if_slower, &reserve.if_faster] {
+        if let Some(mean) = wrong.mean_e2e_ms {
+            page.sample("wrong_profile_mean_e2e_seconds", &[("factor", &wrong.capacity_factor)], mean / 1e3);
+        }
+    }
+    page.head(
+        "n_minus_one_ratio",
+        "gauge",
+        "Served share of a priority's demand after the loss of the site.",
+    );
+    for loss in &reserve.n_minus_one {
+        for (priority, share) in loss.served_share.iter().enumerate() {
+            if let Some(share) = share {
+                page.sample("n_minus_one_ratio", &[("site", &loss.site), ("priority", &priority)], share);
+            }
+        }
+    }
+    if let Some(difference) = reserve.second_opinion {
+        page.gauge("second_opinion_ratio", "Objective over that of the readable solver, less 1.", difference);
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assignment::report::Report;
 use crate::fleet::settings::PolicyName;
+use crate::reserve::Reserve;
 
 /// Keys stay; new ones may come.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -26,6 +27,8 @@ pub struct Status {
     pub demand: Vec<DemandRow>,
     /// The last plan; `None` before the first.
     pub plan: Option<Report>,
+    /// What a plan of the last minute can bear; `None` until it was found out.
+    pub reserve: Option<Reserve>,
     /// The split in force.
     pub published: Vec<SplitRow>,
     pub agents: Vec<AgentRow>,
@@ -105,6 +108,15 @@ impl fmt::Display for Status {
                 "agent {} of {}: {connected}, holds {installed}, {} epochs and {:.1} s behind",
                 agent.host, agent.frontend, agent.lag_epochs, agent.lag_seconds
             )?;
+        }
+        for loss in self.reserve.iter().flat_map(|reserve| &reserve.n_minus_one) {
+            write!(f, "without site {}:", loss.site)?;
+            for (priority, share) in loss.served_share.iter().enumerate() {
+                if let Some(share) = share {
+                    write!(f, " {:.1} % of priority {priority} served", 100.0 * share)?;
+                }
+            }
+            writeln!(f)?;
         }
         match &self.plan {
             Some(plan) => write!(f, "\n{plan}"),

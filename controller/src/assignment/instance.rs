@@ -1,7 +1,7 @@
 //! One tick's problem with the names behind its positions.
 use std::collections::HashMap;
 
-use penstock_wire::{ClassId, FrontendId, GroupId};
+use penstock_wire::{ClassId, FrontendId, GroupId, SiteId};
 
 use super::published::Published;
 use crate::capacity::availability::Availability;
@@ -26,6 +26,8 @@ pub struct Instance {
     pub pairs: Vec<Pair>,
     /// One per group of the problem.
     pub groups: Vec<GroupId>,
+    /// Where each group stands, one per group of the problem.
+    pub sites: Vec<SiteId>,
     /// Ready replicas, one per group of the problem.
     pub replicas: Vec<u32>,
     /// Capacity of one replica, reference requests/s, one per group of the problem.
@@ -115,10 +117,11 @@ impl Instance {
             }
         }
         let replicas = groups.iter().map(|group| availability.replicas(&group.id)).collect();
+        let sites = groups.iter().map(|group| group.site.clone()).collect();
         let replica_rps = groups.iter().map(|group| profile_of(group).capacity.get()).collect();
         let idle_ms = groups.iter().map(|group| work::reference_idle_ms(profile_of(group))).collect();
         let groups = groups.into_iter().map(|group| group.id.clone()).collect();
-        let mut instance = Self { problem, pairs, groups, replicas, replica_rps, idle_ms, routes };
+        let mut instance = Self { problem, pairs, groups, sites, replicas, replica_rps, idle_ms, routes };
         if let Some((published, price)) = move_from {
             instance.problem.move_penalty = Some(instance.move_penalty(published, price));
         }

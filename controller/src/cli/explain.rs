@@ -3,8 +3,7 @@ use std::io::Write;
 
 use penstock_controller::explain::{Filter, explain};
 use penstock_controller::fleet::settings::PolicyName;
-use penstock_controller::policy;
-use penstock_controller::solve::reference::Reference;
+use penstock_controller::policy::{self, exact::Exact};
 
 use super::inputs::Source;
 
@@ -35,7 +34,7 @@ impl Explain {
             class: self.class.as_deref().map(Into::into),
             group: self.group.as_deref().map(Into::into),
         };
-        let explanation = explain(&instance, &plan, &filter, &Reference::default())?;
+        let explanation = explain(&instance, &plan, &filter, &Exact::default())?;
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &explanation)?;
             writeln!(out)?;

@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 mod ca;
 mod check;
+mod diff;
 mod explain;
 mod inputs;
 mod replay;
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Solve(solve::Solve),
     /// Say why each weight is what it is, and what would change it.
     Explain(explain::Explain),
+    /// Say what changed between two snapshots, and which input changed it.
+    Diff(diff::Diff),
     /// Show the running controller of a fleet file.
     Status(status::Status),
     /// Solve recorded ticks again and compare every bit.
@@ -43,6 +46,7 @@ pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> 
         Command::Run(run) => run.run(),
         Command::Solve(solve) => solve.run(out),
         Command::Explain(explain) => explain.run(out),
+        Command::Diff(diff) => diff.run(out),
         Command::Status(status) => status.run(out),
         Command::Replay(replay) => replay.run(out),
         Command::Ca(ca) => ca.run(out),

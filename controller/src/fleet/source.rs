@@ -33,6 +33,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("requires", "require"),
     ("utilization", "utilisation"),
     ("move_penalty", "move_penalty_ms"),
+    ("cert", "certificate"),
 ];
 
 /// Raw values of one text, and the faults met on the way.

@@ -1,5 +1,6 @@
 //! Weight path, second stage: what turns one tick's instance into a split. One policy a file, behind one trait.
 pub mod by_distance;
+pub mod exact;
 pub mod feedback;
 pub mod least_loaded;
 pub mod nearest;

@@ -1,15 +1,15 @@
 //! The optimizer: the assignment of least total delay, certified.
+use super::exact::Exact;
 use super::{Plan, Policy, Proof};
 use crate::assignment::instance::Instance;
 use crate::fleet::settings::PolicyName;
 use crate::solve::certify::certify;
 use crate::solve::problem::{Assignment, Problem};
-use crate::solve::reference::Reference;
 use crate::solve::{SolveError, Solver as _};
 
 #[derive(Debug, Default)]
 pub struct Optimizer {
-    small: Reference,
+    solver: Exact,
 }
 
 impl Policy for Optimizer {
@@ -19,7 +19,7 @@ impl Policy for Optimizer {
 
     fn plan(&mut self, instance: &Instance) -> Result<Plan, SolveError> {
         let start = instance.problem.move_penalty.as_ref().map(|penalty| penalty.previous.as_slice());
-        let assignment = self.small.solve(&instance.problem, start)?;
+        let assignment = self.solver.solve(&instance.problem, start)?;
         let certificate = certify(&instance.problem, &assignment);
         let weights = weights(&instance.problem, &assignment);
         let Assignment { rates, shed, group_price, supply_price } = assignment;

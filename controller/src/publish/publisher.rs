@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use penstock_wire::{Epoch, HostId, canonical, transport::TlsFiles};
+use penstock_wire::{Epoch, HostId, Snapshot, canonical, transport::TlsFiles};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -127,6 +127,11 @@ impl Publisher {
             );
         }
         Ok(publication)
+    }
+
+    /// What every frontend should hold.
+    pub fn snapshots(&self) -> impl Iterator<Item = &Arc<Snapshot>> {
+        self.ledger.snapshots()
     }
 
     /// Newest epoch.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use penstock_wire::transport::TlsFiles;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::info;
 
@@ -16,6 +17,8 @@ use crate::fleet::Fleet;
 use crate::fleet::settings::PolicyName;
 use crate::publish::{HostDemand, PublishConfig, Publisher, StartError};
 use crate::record::ring::{RecordError, Ring};
+use crate::reserve::{Reserve, reserve};
+use crate::solve::SolveError;
 
 /// How long a controller without state waits for its agents' tables.
 const RECOVERY_WAIT: Duration = Duration::from_secs(5);
@@ -44,6 +47,7 @@ enum Event {
     Report(HostDemand),
     Question(Question),
     Tick,
+    Reserve(Result<Reserve, SolveError>),
     Stop,
 }
 
@@ -51,6 +55,8 @@ struct Events {
     reports: mpsc::Receiver<HostDemand>,
     questions: mpsc::Receiver<Question>,
     ticks: Interval,
+    /// Solves beside the loop, one job at a time.
+    reserve: Option<JoinHandle<Result<Reserve, SolveError>>>,
     stop: Stop,
 }
 
@@ -61,9 +67,20 @@ impl Events {
             () = self.stop.asked() => Event::Stop,
             _ = self.ticks.tick() => Event::Tick,
             Some(question) = self.questions.recv() => Event::Question(question),
+            Some(found) = finished(&mut self.reserve) => Event::Reserve(found),
             report = self.reports.recv() => report.map_or(Event::Stop, Event::Report),
         }
     }
+}
+
+/// What the job found; waits while there is none. `None` if the job panicked, which its own task has said.
+async fn finished(
+    job: &mut Option<JoinHandle<Result<Reserve, SolveError>>>,
+) -> Option<Result<Reserve, SolveError>> {
+    let Some(running) = job else { return std::future::pending().await };
+    let found = running.await.ok();
+    *job = None;
+    found
 }
 
 /// The signals that ask the process to end.
@@ -105,7 +122,7 @@ pub async fn run(fleet: Fleet, fleet_text: String, policy: PolicyName) -> Result
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     info!(?policy, "controller plans for its fleet");
 
-    let mut events = Events { reports, questions, ticks, stop };
+    let mut events = Events { reports, questions, ticks, reserve: None, stop };
     let mut state = State::new(Arc::new(fleet), fleet_text, policy, publisher, records);
     loop {
         match events.next().await {
@@ -114,11 +131,21 @@ pub async fn run(fleet: Fleet, fleet_text: String, policy: PolicyName) -> Result
                 let answer = state.answer(question.request);
                 question.answer(answer);
             }
-            Event::Tick => state.tick(Instant::now()),
+            Event::Tick => {
+                state.tick(Instant::now());
+                if let (None, Some((instance, plan))) = (&events.reserve, state.reserve_due()) {
+                    events.reserve = Some(spawn_blocking(move || reserve(&instance, &plan)));
+                }
+            }
+            Event::Reserve(found) => state.take_reserve(found),
             Event::Stop => break,
         }
     }
     info!("stopping; agents go on with what they hold");
+    if let Some(job) = events.reserve.take() {
+        // Its result is of no more use, but no task outlives the loop.
+        drop(job.await);
+    }
     // Askers that wait get their refusal before the tasks that carry it end.
     drop(events);
     admin.shutdown().await;

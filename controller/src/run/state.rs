@@ -8,16 +8,24 @@ use tracing::{debug, error, info, warn};
 use super::tick::{Planned, Planner, Refused, Tick};
 use crate::admin::status::{AgentRow, Counters, DemandRow, Mode, SplitRow, Status};
 use crate::admin::{Answer, Request, RunningInputs};
+use crate::assignment::instance::Instance;
+use crate::assignment::published::Published;
 use crate::assignment::report::Report;
 use crate::demand::meter::HostReport;
 use crate::fleet::Fleet;
 use crate::fleet::settings::PolicyName;
-use crate::policy;
+use crate::policy::{self, Plan};
 use crate::publish::{AgentStatus, Publisher};
 use crate::record::entry::Entry;
 use crate::record::ring::Ring;
+use crate::reserve::Reserve;
 use crate::snapshot::Wanted;
+use crate::solve::SolveError;
+use crate::solve::certify::PUBLISHABLE_GAP;
 use crate::weights::{Cause, Weights};
+
+/// Ticks from one look at the plan's reserve to the next.
+const RESERVE_EVERY: u64 = 60;
 
 /// State of the running controller.
 #[derive(Debug)]
@@ -34,6 +42,7 @@ pub(super) struct State {
     counters: Counters,
     tick_ms: f64,
     last: Option<Box<Planned>>,
+    reserve: Option<Reserve>,
 }
 
 impl State {
@@ -44,8 +53,9 @@ impl State {
         publisher: Publisher,
         records: Option<Ring>,
     ) -> Self {
+        let split = Published::of_snapshots(publisher.snapshots().map(Arc::as_ref));
         Self {
-            planner: Planner::new(Arc::clone(&fleet), policy::named(policy)),
+            planner: Planner::new(Arc::clone(&fleet), policy::named(policy)).resume(split),
             fleet,
             fleet_text,
             policy,
@@ -56,6 +66,7 @@ impl State {
             counters: Counters::default(),
             tick_ms: 0.0,
             last: None,
+            reserve: None,
         }
     }
 
@@ -156,6 +167,27 @@ impl State {
         }
     }
 
+    /// The last plan and its problem, once every [`RESERVE_EVERY`] ticks.
+    pub(super) fn reserve_due(&self) -> Option<(Instance, Plan)> {
+        let is_due = self.mode != Mode::Held && self.counters.ticks % RESERVE_EVERY == 1;
+        let last = self.last.as_deref().filter(|_| is_due)?;
+        Some((last.instance.clone(), last.plan.clone()))
+    }
+
+    pub(super) fn take_reserve(&mut self, found: Result<Reserve, SolveError>) {
+        match found {
+            Ok(reserve) => {
+                if let Some(difference) =
+                    reserve.second_opinion.filter(|difference| *difference > PUBLISHABLE_GAP)
+                {
+                    error!(difference, "the readable solver found a better optimum: report this record");
+                }
+                self.reserve = Some(reserve);
+            }
+            Err(error) => warn!(error = &error as &dyn std::error::Error, "the plan's reserve is not known"),
+        }
+    }
+
     pub(super) fn answer(&self, request: Request) -> Answer {
         match request {
             Request::Status {} => Answer::Status(Box::new(self.status())),
@@ -196,6 +228,7 @@ impl State {
             excess: certificate.map(|certificate| certificate.excess),
             demand,
             plan: last.map(|planned| Report::of(&planned.instance, &planned.plan)),
+            reserve: self.reserve.clone(),
             published: self.published(),
             agents: self.publisher.agents().into_iter().map(agent_row).collect(),
         }

@@ -83,6 +83,15 @@ impl Planner {
         }
     }
 
+    /// Takes over what an earlier run published, so that a restart moves no more than a tick does.
+    #[must_use]
+    pub fn resume(mut self, split: Published) -> Self {
+        if !split.is_empty() {
+            self.in_force = Some(InForce { split, availability: self.availability.clone() });
+        }
+        self
+    }
+
     /// Takes an agent's report.
     pub fn record(&mut self, report: &HostReport, now: Instant) {
         self.meter.record(report, now);
