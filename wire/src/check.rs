@@ -37,6 +37,13 @@ pub enum CheckError {
 impl Snapshot {
     /// Limits, order and references. Duplicate VIPs and what a data path cannot do are found where it is installed.
     pub fn check(&self) -> Result<(), CheckError> {
+        self.check_published()?;
+        self.tables.iter().try_for_each(TableEntry::check_slots)
+    }
+
+    /// As [`Snapshot::check`], for tables whose weights are their slot counts: weights that sum to 1 mean that every
+    /// slot's engine is a candidate, so that slots need not be looked at one by one.
+    pub(crate) fn check_published(&self) -> Result<(), CheckError> {
         at_most("engines", self.engines.len(), MAX_ENGINES)?;
         at_most("services", self.services.len(), MAX_SERVICES)?;
         at_most("tables", self.tables.len(), MAX_TABLES)?;
@@ -77,9 +84,6 @@ impl Snapshot {
         if let Some(candidate) = unknown {
             return Err(CheckError::UnknownEngine { class: class(), engine: candidate.engine });
         }
-        if let Some(slot) = table.positions().iter().position(|position| *position == u16::MAX) {
-            return Err(CheckError::NotCandidate { class: class(), slot, engine: table.slots[slot] });
-        }
         let sum = table.candidates.iter().try_fold(0_u64, |sum, candidate| sum.checked_add(candidate.weight));
         if sum != Some(1 << 32) {
             return Err(CheckError::Weights { class: class() });
@@ -102,6 +106,17 @@ impl Snapshot {
             }
             _ if service.port == 0 => fault("port is 0"),
             _ => Ok(()),
+        }
+    }
+}
+
+impl TableEntry {
+    fn check_slots(&self) -> Result<(), CheckError> {
+        match self.positions().iter().position(|position| *position == u16::MAX) {
+            Some(slot) => {
+                Err(CheckError::NotCandidate { class: self.class.clone(), slot, engine: self.slots[slot] })
+            }
+            None => Ok(()),
         }
     }
 }

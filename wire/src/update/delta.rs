@@ -1,6 +1,10 @@
 //! Changes against a held state.
+use std::collections::BTreeMap;
+
+use penstock_table::WEIGHT_ONE;
+
 use super::{ApplyError, Touched, TouchedTable, candidate_at, slot_at};
-use crate::{EngineEntry, Epoch, ServiceEntry, Snapshot, TableEntry, codec::Moves};
+use crate::{Candidate, EngineEntry, Epoch, ServiceEntry, Snapshot, TableEntry, codec::Moves};
 
 /// Changes against the state of `base`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -80,11 +84,18 @@ impl TableDelta {
         let engines = self
             .candidates
             .unwrap_or_else(|| table.candidates.iter().map(|candidate| candidate.engine).collect());
-        let mut slots = std::mem::take(&mut table.slots);
+        let mut weights: BTreeMap<u16, u64> = table.candidates.iter().map(|c| (c.engine, c.weight)).collect();
+        let unit = WEIGHT_ONE / (table.slots.len() as u64).max(1);
         for (slot, position) in self.moves {
-            *slot_at(&mut slots, &class, slot)? = candidate_at(&engines, &class, position)?;
+            let engine = candidate_at(&engines, &class, position)?;
+            let before = std::mem::replace(slot_at(&mut table.slots, &class, slot)?, engine);
+            // The weight of a published table is its slot count; a held one that is damaged ends at another hash.
+            weights.entry(before).and_modify(|weight| *weight = weight.wrapping_sub(unit));
+            weights.entry(engine).and_modify(|weight| *weight = weight.wrapping_add(unit)).or_insert(unit);
         }
-        *table = TableEntry::from_slots(class, &engines, slots);
+        let weight = |engine: &u16| weights.get(engine).copied().unwrap_or(0);
+        table.candidates =
+            engines.iter().map(|engine| Candidate { engine: *engine, weight: weight(engine) }).collect();
         Ok(())
     }
 }

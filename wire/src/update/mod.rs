@@ -127,7 +127,7 @@ impl Update {
         };
         snapshot.epoch = epoch;
         snapshot.failure_handling = failure_handling;
-        snapshot.check()?;
+        snapshot.check_published()?;
         compare(&self.digests, &Digests::of(&snapshot), &snapshot)?;
         Ok(snapshot)
     }
