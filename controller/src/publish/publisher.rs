@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::{
     adopt,
-    roster::{AgentStatus, HostDemand, Roster, lock},
+    roster::{AgentStatus, HostDemand, Roster},
     server::{ListenError, Server, ServerConfig},
 };
 use crate::snapshot::{Ledger, OpenError, PlanError, Publication, Wanted};
@@ -108,10 +108,9 @@ impl Publisher {
 
     /// Keeps and publishes what should be in force; `None` if it is already.
     pub fn publish(&mut self, wanted: &Wanted<'_>) -> Result<Option<Publication>, PublishError> {
-        let conflict = lock(&self.roster.conflict).clone();
-        if let Some(conflict) = conflict {
+        if let Some((host, conflict)) = self.roster.conflict() {
             let folder = self.ledger.folder().to_owned();
-            let (host, held, newest) = (conflict.host, conflict.held, conflict.newest);
+            let (held, newest) = (conflict.held, conflict.newest);
             return Err(PublishError::AgentsAhead { host, held, newest, folder });
         }
         let now = Instant::now();

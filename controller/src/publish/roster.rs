@@ -33,7 +33,12 @@ pub struct AgentStatus {
     pub address: SocketAddr,
     /// Epoch in force at the agent.
     pub installed: Option<Epoch>,
+    /// From the publication of that epoch to the agent's word that it is in force; `None` if the agent held it already.
+    pub installed_after: Option<Duration>,
     pub lag: Lag,
+    /// Bytes of UDP payload to and from the agent on this connection, handshake and acknowledgements included.
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
     /// Updates whose result had other hashes at the agent, since this controller started.
     pub mismatches: u64,
     pub last_refusal: Option<LastRefusal>,
@@ -65,8 +70,8 @@ pub(super) struct Roster {
     published: watch::Sender<u64>,
     reports: mpsc::Sender<HostDemand>,
     dropped_reports: Mutex<u64>,
-    /// What agents said that contradicts this controller's state.
-    pub(super) conflict: Mutex<Option<Conflict>>,
+    /// Connected agents whose word contradicts this controller's state.
+    conflicts: Mutex<BTreeMap<HostId, Conflict>>,
     /// Set while an empty controller asks agents for their state.
     pub(super) recovery: Mutex<Option<mpsc::Sender<Answer>>>,
 }
@@ -74,7 +79,6 @@ pub(super) struct Roster {
 /// An agent that holds what this controller never published.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Conflict {
-    pub(super) host: HostId,
     pub(super) held: Epoch,
     pub(super) newest: Epoch,
 }
@@ -93,6 +97,7 @@ struct Agent {
     connection: quinn::Connection,
     connected: bool,
     installed: Option<Epoch>,
+    installed_after: Option<Duration>,
     mismatches: u64,
     last_refusal: Option<LastRefusal>,
     certificate_ends: SystemTime,
@@ -121,7 +126,7 @@ impl Roster {
             published: watch::Sender::new(0),
             reports,
             dropped_reports: Mutex::default(),
-            conflict: Mutex::default(),
+            conflicts: Mutex::default(),
             recovery: Mutex::default(),
         };
         (Arc::new(roster), receiver)
@@ -187,24 +192,58 @@ impl Roster {
             connection: connection.clone(),
             connected: true,
             installed: None,
+            installed_after: None,
             mismatches: before.as_ref().map_or(0, |before| before.mismatches),
             last_refusal: None,
             certificate_ends,
         };
         agents.insert(identity.host.clone(), agent);
-        before.filter(|before| before.connected).map(|before| before.connection)
+        // A second greeting on one connection is no second session.
+        before.filter(|before| before.connected && before.session != session).map(|before| before.connection)
     }
 
     pub(super) fn leave(&self, host: &HostId, session: u64) {
         if let Some(agent) = lock(&self.agents).get_mut(host).filter(|agent| agent.session == session) {
             agent.connected = false;
+            lock(&self.conflicts).remove(host);
         }
     }
 
-    pub(super) fn installed(&self, host: &HostId, epoch: Option<Epoch>) {
+    /// What an agent holds must be known here: something older, or the very same.
+    pub(super) fn check_conflict(&self, identity: &AgentIdentity, held: Option<(Epoch, u64)>) {
+        let mut conflicts = lock(&self.conflicts);
+        conflicts.remove(&identity.host);
+        let (Some((held, digest)), Some(target)) = (held, self.target(&identity.frontend)) else { return };
+        if held > target.epoch || (held == target.epoch && digest != target.digest) {
+            conflicts.insert(identity.host.clone(), Conflict { held, newest: target.epoch });
+        }
+    }
+
+    /// Any agent that is ahead of this controller.
+    pub(super) fn conflict(&self) -> Option<(HostId, Conflict)> {
+        lock(&self.conflicts).iter().next().map(|(host, conflict)| (host.clone(), conflict.clone()))
+    }
+
+    /// What an agent holds as it greets.
+    pub(super) fn holds(&self, host: &HostId, epoch: Option<Epoch>) {
         if let Some(agent) = lock(&self.agents).get_mut(host) {
             agent.installed = epoch;
         }
+    }
+
+    /// An update came into force.
+    pub(super) fn installed(&self, identity: &AgentIdentity, epoch: Epoch, now: Instant) {
+        let published = self.published_at(&identity.frontend, epoch);
+        if let Some(agent) = lock(&self.agents).get_mut(&identity.host) {
+            agent.installed = Some(epoch);
+            agent.installed_after = published.map(|published| now.duration_since(published));
+        }
+    }
+
+    fn published_at(&self, frontend: &FrontendId, epoch: Epoch) -> Option<Instant> {
+        let channel = lock(&self.frontends).get(frontend).map(Arc::clone)?;
+        let times = lock(&channel.times);
+        times.iter().find(|(published, _)| *published == epoch).map(|(_, at)| *at)
     }
 
     pub(super) fn refused(&self, host: &HostId, refused: Refused) {
@@ -228,16 +267,22 @@ impl Roster {
     /// All agents that ever connected, by host.
     pub(super) fn agents(&self, now: Instant) -> Vec<AgentStatus> {
         let agents = lock(&self.agents);
-        let status = |(host, agent): (&HostId, &Agent)| AgentStatus {
-            host: host.clone(),
-            frontend: agent.identity.frontend.clone(),
-            connected: agent.connected,
-            address: agent.connection.remote_address(),
-            installed: agent.installed,
-            lag: self.lag(&agent.identity.frontend, agent.installed, now),
-            mismatches: agent.mismatches,
-            last_refusal: agent.last_refusal.clone(),
-            certificate_ends: agent.certificate_ends,
+        let status = |(host, agent): (&HostId, &Agent)| {
+            let stats = agent.connection.stats();
+            AgentStatus {
+                host: host.clone(),
+                frontend: agent.identity.frontend.clone(),
+                connected: agent.connected,
+                address: agent.connection.remote_address(),
+                installed: agent.installed,
+                installed_after: agent.installed_after,
+                lag: self.lag(&agent.identity.frontend, agent.installed, now),
+                sent_bytes: stats.udp_tx.bytes,
+                received_bytes: stats.udp_rx.bytes,
+                mismatches: agent.mismatches,
+                last_refusal: agent.last_refusal.clone(),
+                certificate_ends: agent.certificate_ends,
+            }
         };
         agents.iter().map(status).collect()
     }

@@ -15,7 +15,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::{sync::watch, time::sleep_until};
 use tracing::{debug, info, warn};
 
-use super::roster::{Answer, Conflict, Roster, lock};
+use super::roster::{Answer, Roster, lock};
 
 /// Messages that an agent may send at once, and then in each second.
 const BURST: f64 = 60.0;
@@ -30,6 +30,9 @@ pub(super) async fn serve(connection: Connection, number: u64, roster: Arc<Roste
             return close(&connection, Close::Identity);
         }
     };
+    if ends <= SystemTime::now() {
+        return close(&connection, Close::Expired);
+    }
     let Ok((send, receive)) = connection.accept_bi().await else { return };
     let session = Session {
         identity: identity.clone(),
@@ -105,7 +108,9 @@ impl Session {
             };
             match wake {
                 Wake::Expired => return Some(Close::Expired),
-                Wake::Published | Wake::Deadline => {}
+                // The first publication of an empty controller may be older than what the agent holds.
+                Wake::Published => self.roster.check_conflict(&self.identity, self.state.held()),
+                Wake::Deadline => {}
                 Wake::Read(stream, result) => {
                     let message = match result {
                         Ok(Some(message)) => message,
@@ -149,7 +154,7 @@ impl Session {
         match self.state.receive(message, now) {
             Event::Greeted => self.greeted().await,
             Event::Installed { epoch, after } => {
-                self.roster.installed(&self.identity.host, Some(epoch));
+                self.roster.installed(&self.identity, epoch, now);
                 debug!(host = %self.identity.host, %epoch, ?after, "snapshot installed");
             }
             Event::Refused(refused) => {
@@ -169,7 +174,7 @@ impl Session {
             close(&older, Close::Replaced);
         }
         let held = self.state.held();
-        self.roster.installed(&self.identity.host, held.map(|(epoch, _)| epoch));
+        self.roster.holds(&self.identity.host, held.map(|(epoch, _)| epoch));
         info!(host = %self.identity.host, frontend = %self.identity.frontend, held = ?held.map(|(epoch, _)| epoch.to_string()), "session started");
         let recovery = lock(&self.roster.recovery).clone();
         if let Some(recovery) = recovery {
@@ -182,20 +187,7 @@ impl Session {
                 }
             }
         }
-        self.check_conflict();
-    }
-
-    /// What the agent holds must be known here: something older, or the very same.
-    fn check_conflict(&self) {
-        let (Some((held, digest)), Some(target)) =
-            (self.state.held(), self.roster.target(&self.identity.frontend))
-        else {
-            return;
-        };
-        if held > target.epoch || (held == target.epoch && digest != target.digest) {
-            let conflict = Conflict { host: self.identity.host.clone(), held, newest: target.epoch };
-            lock(&self.roster.conflict).get_or_insert(conflict);
-        }
+        self.roster.check_conflict(&self.identity, held);
     }
 
     fn answer(&self, update: penstock_wire::Update) {
