@@ -3,6 +3,7 @@ pub mod admin;
 pub mod config;
 pub mod datapath;
 pub mod install;
+pub mod orders;
 pub mod run;
 pub mod signal;
 pub mod subscribe;

@@ -17,6 +17,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::Status;
+use crate::orders::{Order, Orders};
 
 const LINE_LIMIT: u64 = 4096;
 const LINE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,6 +27,7 @@ const LINE_TIMEOUT: Duration = Duration::from_secs(5);
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     Status {},
+    Order { order: Order },
 }
 
 /// What the agent answers.
@@ -33,6 +35,8 @@ pub enum Request {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     Status(Box<Status>),
+    /// All orders in force.
+    Orders(Orders),
     Error(String),
 }
 

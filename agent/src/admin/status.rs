@@ -8,6 +8,8 @@ use std::{
 use penstock_wire::{FrontendId, HostId};
 use serde::{Deserialize, Serialize};
 
+use crate::orders::Orders;
+
 /// Keys stay; new ones may come.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Status {
@@ -22,6 +24,8 @@ pub struct Status {
     pub connection: Connection,
     /// Device and how the program is attached to it.
     pub devices: BTreeMap<String, String>,
+    /// What a person ordered on this host.
+    pub orders: Orders,
     pub slots_in_transition: u64,
     /// Updates whose result had other hashes than the controller's.
     pub mismatches: u64,
@@ -62,6 +66,9 @@ impl Status {
         match (&self.connection.controller, &self.connection.error) {
             (Some(controller), _) => writeln!(out, "controller  {controller}")?,
             (None, error) => writeln!(out, "controller  none: {}", or_none(error.as_deref()))?,
+        }
+        for order in self.orders.lines() {
+            writeln!(out, "ORDER       {order}")?;
         }
         for (device, attached) in &self.devices {
             writeln!(out, "device      {device}: {attached}")?;

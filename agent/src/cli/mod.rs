@@ -1,12 +1,12 @@
 //! The command line: one file a command.
-mod detach;
 mod explain;
+mod order;
 mod run;
 mod status;
 
 use std::{io::Write, path::PathBuf};
 
-use penstock_agent::config::ConfigError;
+use penstock_agent::{config::ConfigError, orders::Order};
 
 /// Where the configuration is looked for.
 const CONFIG: &str = "/etc/penstock/agent.toml";
@@ -21,8 +21,16 @@ pub(crate) enum Command {
     Status(status::StatusCommand),
     /// Show where a conversation goes and why, from the live maps.
     Explain(explain::Explain),
-    /// Take the data path off its devices: packets pass to the host stack.
-    Detach(detach::Detach),
+    /// Install nothing more until `resume`.
+    Freeze(order::Plain),
+    /// Send a service's class to one engine until `resume`.
+    Pin(order::Pin),
+    /// Send every class to its nearest engines until `resume`.
+    Nearest(order::Plain),
+    /// Take the data path off its devices until `resume`: packets pass to the host stack.
+    Detach(order::Plain),
+    /// Take all orders back.
+    Resume(order::Plain),
 }
 
 #[derive(Debug, clap::Args)]
@@ -42,7 +50,11 @@ pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> 
         Command::Run(run) => run.run(),
         Command::Status(status) => status.run(out),
         Command::Explain(explain) => explain.run(out),
-        Command::Detach(detach) => detach.run(out),
+        Command::Freeze(plain) => plain.run(Order::Freeze, out),
+        Command::Pin(pin) => pin.run(out),
+        Command::Nearest(plain) => plain.run(Order::Nearest, out),
+        Command::Detach(plain) => plain.run(Order::Detach, out),
+        Command::Resume(plain) => plain.run(Order::Resume, out),
     }
 }
 

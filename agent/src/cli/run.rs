@@ -25,7 +25,12 @@ impl Run {
         } else {
             log.init()
         }
-        let path = Kernel::open(&config.data_path).context("setting up the data path")?;
+        let orders = run::load_orders(&config);
+        let path = if orders.detached.is_some() {
+            Kernel::detached(&config.data_path)
+        } else {
+            Kernel::open(&config.data_path).context("setting up the data path")?
+        };
         // The maps stay on this thread; sockets and the disk have the runtime's.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
@@ -37,7 +42,7 @@ impl Run {
                     _ = interrupt.recv() => {}
                 }
             };
-            run::run(&config, path, stop).await.map_err(anyhow::Error::from)
+            run::run(&config, orders, path, stop).await.map_err(anyhow::Error::from)
         })
     }
 }

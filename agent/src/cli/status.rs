@@ -26,7 +26,7 @@ impl StatusCommand {
                 writeln!(out)?;
             }
             Ok(Answer::Status(status)) => status.print(out)?,
-            Ok(Answer::Error(error)) => anyhow::bail!(error),
+            Ok(other) => anyhow::bail!("the agent answers something else: {other:?}"),
             Err(error @ AskError::NotRunning { .. }) => {
                 // The data path goes on without its agent.
                 if let Ok(live) = Live::open(&config.data_path.pin_dir) {

@@ -12,6 +12,17 @@ pub trait DataPath {
     /// Makes a snapshot effective, or leaves the one in force untouched.
     fn install(&mut self, snapshot: &Snapshot) -> Result<Installed, NotInstalled>;
 
+    /// As `install`, but may also be another content of the epoch in force: what a person ordered, or took back.
+    fn replace(&mut self, snapshot: &Snapshot) -> Result<Installed, NotInstalled>;
+
+    /// Leaves packets to the host stack until [`DataPath::attach`].
+    fn detach(&mut self) -> Result<(), NotInstalled>;
+
+    fn attach(&mut self) -> Result<(), NotInstalled>;
+
+    /// Takes up a snapshot that an earlier agent put in force. Says whether it is the one in force.
+    fn resume(&mut self, snapshot: &Snapshot) -> bool;
+
     /// New flows of each service since the data path was set up, by service index.
     fn flows_per_service(&self) -> Result<Vec<(u16, u64)>, CountError>;
 

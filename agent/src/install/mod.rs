@@ -120,6 +120,16 @@ impl Installer {
 
     /// Makes a snapshot effective, or leaves the one in force untouched.
     pub fn install(&mut self, snapshot: &Snapshot) -> Result<InstallReport, InstallError> {
+        let installed = self.live.epoch();
+        if snapshot.epoch == installed {
+            return Err(InstallError::StaleEpoch { offered: snapshot.epoch, installed });
+        }
+        self.replace(snapshot)
+    }
+
+    /// As [`Installer::install`], but the snapshot may also be another content of the epoch in force: tables that a
+    /// person on this host ordered, or took back.
+    pub fn replace(&mut self, snapshot: &Snapshot) -> Result<InstallReport, InstallError> {
         let now = self.now();
         let plans = self.plan(snapshot, now)?;
         let replies = records::replies(snapshot)?;
@@ -150,7 +160,7 @@ impl Installer {
     /// All that can refuse a snapshot's tables, and what they become.
     fn plan(&self, snapshot: &Snapshot, now: Tick) -> Result<Vec<Plan>, InstallError> {
         let installed = self.live.epoch();
-        if snapshot.epoch <= installed {
+        if snapshot.epoch < installed {
             return Err(InstallError::StaleEpoch { offered: snapshot.epoch, installed });
         }
         records::check(snapshot)?;

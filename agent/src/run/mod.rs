@@ -2,5 +2,5 @@
 mod owner;
 mod task;
 
-pub use owner::Owner;
-pub use task::{RunError, run};
+pub use owner::{OrderError, Owner};
+pub use task::{RunError, load_orders, run};

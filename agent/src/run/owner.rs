@@ -15,9 +15,24 @@ use tracing::{info, warn};
 use crate::{
     admin::{Connection, LastRefusal, Status},
     datapath::{DataPath, NotInstalled},
+    orders::{Order, Orders, OrdersError, SteerError, steer},
     signal::DemandMeter,
     subscribe::{Line, UplinkEvent},
 };
+
+/// Why an order was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    #[error("there is no snapshot to steer")]
+    NoSnapshot,
+    #[error(transparent)]
+    Steer(#[from] SteerError),
+    #[error("keeping the order")]
+    Save(#[from] OrdersError),
+    /// The order is kept, and is tried again at the next start.
+    #[error("the order is kept, but the data path did not follow")]
+    DataPath(#[from] NotInstalled),
+}
 
 /// State of the running agent.
 #[derive(Debug)]
@@ -25,7 +40,8 @@ pub struct Owner<D> {
     host: HostId,
     frontend: Option<FrontendId>,
     path: D,
-    /// What is in force and known in full.
+    orders: Orders,
+    /// The newest snapshot that was taken from a controller or from disk: in force, but for a person's orders.
     held: Option<Arc<Snapshot>>,
     session: Option<AgentSession>,
     line: Option<Line>,
@@ -39,11 +55,13 @@ pub struct Owner<D> {
 }
 
 impl<D: DataPath> Owner<D> {
-    pub fn new(host: HostId, path: D) -> Self {
+    /// `path` is detached if the orders say so.
+    pub fn new(host: HostId, path: D, orders: Orders) -> Self {
         Self {
             host,
             frontend: None,
             path,
+            orders,
             held: None,
             session: None,
             line: None,
@@ -65,8 +83,9 @@ impl<D: DataPath> Owner<D> {
             warn!(%in_force, on_disk = %snapshot.epoch, "the snapshot in force is newer than the one on disk");
             return;
         }
-        if in_force < snapshot.epoch
-            && let Err(refused) = self.path.install(&snapshot)
+        if self.orders.detached.is_none()
+            && !self.path.resume(&snapshot)
+            && let Err(refused) = self.put_in_force(&snapshot)
         {
             warn!(epoch = %snapshot.epoch, detail = refused.detail, "the snapshot from disk was not installed");
             self.count(snapshot.epoch, refused.reason, &refused.detail);
@@ -104,6 +123,49 @@ impl<D: DataPath> Owner<D> {
         }
     }
 
+    /// Carries out an order, once `save` has kept the orders that follow. On an error, nothing has changed but what the
+    /// error says.
+    pub fn order(
+        &mut self,
+        order: &Order,
+        now: SystemTime,
+        save: impl FnOnce(&Orders) -> Result<(), OrdersError>,
+    ) -> Result<&Orders, OrderError> {
+        let next = self.orders.after(order, unix_seconds(now));
+        let steered = match &self.held {
+            Some(held) => Some(steer(held, &next)?),
+            // A pin that names nothing known would fail only when the first snapshot comes.
+            None if matches!(order, Order::Pin { .. } | Order::Nearest) => {
+                return Err(OrderError::NoSnapshot);
+            }
+            None => None,
+        };
+        save(&next)?;
+        let before = std::mem::replace(&mut self.orders, next);
+        info!(orders = ?self.orders.lines(), "order carried out");
+        if self.orders.detached.is_some() {
+            if before.detached.is_none() {
+                self.path.detach()?;
+            }
+        } else {
+            if before.detached.is_some() {
+                self.path.attach()?;
+            }
+            let changed = before.detached.is_some()
+                || (before.is_steering() || self.orders.is_steering()) && before != self.orders;
+            if let Some(steered) = steered.filter(|_| changed) {
+                self.path.replace(&steered)?;
+            }
+        }
+        // The controller learns of it, and offers again what was refused.
+        if let (Some(session), Some(line)) = (&self.session, &self.line)
+            && !line.send(session.hello())
+        {
+            warn!("the controller was not told: the line is full");
+        }
+        Ok(&self.orders)
+    }
+
     /// Every second: the clock of the data path, and demand to the controller.
     pub fn tick(&mut self, now: Instant) {
         self.slots_in_transition = self.path.maintain();
@@ -130,6 +192,7 @@ impl<D: DataPath> Owner<D> {
             installed_unix_s: self.installed_at.map(unix_seconds),
             connection: self.connection.clone(),
             devices: self.path.devices().into_iter().collect(),
+            orders: self.orders.clone(),
             slots_in_transition: self.slots_in_transition,
             mismatches: self.mismatches,
             refusals: self
@@ -194,10 +257,20 @@ impl<D: DataPath> Owner<D> {
 
     fn install(&mut self, snapshot: &Snapshot) -> Result<usize, NotInstalled> {
         // An earlier agent put it in force, but did not get to save it.
-        if self.held.is_none() && self.path.epoch() == snapshot.epoch {
+        if self.held.is_none() && self.path.resume(snapshot) {
             return Ok(0);
         }
-        Ok(self.path.install(snapshot)?.moved_slots)
+        if let Some(refusal) = self.orders.refusal() {
+            return Err(NotInstalled { reason: Refusal::Held, detail: refusal.to_owned() });
+        }
+        self.put_in_force(snapshot)
+    }
+
+    /// Installs a snapshot with the orders in its tables.
+    fn put_in_force(&mut self, snapshot: &Snapshot) -> Result<usize, NotInstalled> {
+        let held_back = |error: SteerError| NotInstalled { reason: Refusal::Held, detail: error.to_string() };
+        let steered = steer(snapshot, &self.orders).map_err(held_back)?;
+        Ok(self.path.install(&steered)?.moved_slots)
     }
 
     fn answer(&mut self, reply: ToController) {

@@ -10,14 +10,15 @@ use tokio::{
     sync::mpsc,
     time::{MissedTickBehavior, interval},
 };
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::Owner;
 use crate::{
-    admin::{self, Answer, Question, Status},
+    admin::{self, Answer, Question, Request, Status},
     config::Config,
     datapath::DataPath,
-    subscribe::{Store, Uplink, UplinkConfig, UplinkEvent, Writer},
+    orders::{Orders, OrdersFile},
+    subscribe::{Store, Uplink, UplinkConfig, UplinkEvent, Writer, with_causes},
 };
 
 /// Events that wait for the owner. While it is full, sockets are not read.
@@ -40,9 +41,21 @@ enum Event {
     Stop,
 }
 
-/// Runs until `stop` is ready. `open` sets up the data path. Leaves the data path working.
+/// The orders in force. Orders that cannot be read freeze the host until `resume`: nobody knows what they said.
+pub fn load_orders(config: &Config) -> Orders {
+    OrdersFile::in_folder(&config.state_dir).load().unwrap_or_else(|error| {
+        error!(
+            error = &error as &dyn std::error::Error,
+            "orders not read: frozen until `penstock-agent resume`"
+        );
+        Orders { frozen: Some(0), ..Orders::default() }
+    })
+}
+
+/// Runs until `stop` is ready. `path` is detached if the orders say so. Leaves the data path working.
 pub async fn run<D: DataPath + fmt::Debug>(
     config: &Config,
+    orders: Orders,
     path: D,
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
@@ -52,7 +65,7 @@ pub async fn run<D: DataPath + fmt::Debug>(
     for (path, error) in loaded.damaged {
         warn!(path = %path.display(), error = &error as &dyn std::error::Error, "damaged snapshot kept aside");
     }
-    let mut owner = Owner::new(config.host.clone(), path);
+    let mut owner = Owner::new(config.host.clone(), path, orders);
     let on_disk = loaded.snapshot.as_ref().map(|snapshot| snapshot.epoch);
     if let Some(snapshot) = loaded.snapshot {
         owner.restore(snapshot, SystemTime::now());
@@ -64,7 +77,8 @@ pub async fn run<D: DataPath + fmt::Debug>(
     let (events, news) = mpsc::channel(EVENTS);
     let uplink = Uplink::start(uplink_config(config), events);
 
-    serve(&mut owner, &writer, news, asked, stop).await;
+    let orders_file = OrdersFile::in_folder(&config.state_dir);
+    serve(&mut owner, &writer, &orders_file, news, asked, stop).await;
 
     uplink.shutdown().await;
     admin.shutdown().await;
@@ -85,6 +99,7 @@ fn uplink_config(config: &Config) -> UplinkConfig {
 async fn serve<D: DataPath>(
     owner: &mut Owner<D>,
     writer: &Writer,
+    orders_file: &OrdersFile,
     mut news: mpsc::Receiver<UplinkEvent>,
     mut asked: mpsc::Receiver<Question>,
     stop: impl Future<Output = ()>,
@@ -106,8 +121,18 @@ async fn serve<D: DataPath>(
                 }
             }
             Event::Admin(question) => {
-                let status = with_disk(owner.status(), writer.outcome());
-                question.answer(Answer::Status(Box::new(status)));
+                let answer = match &question.request {
+                    Request::Status {} => {
+                        Answer::Status(Box::new(with_disk(owner.status(), writer.outcome())))
+                    }
+                    Request::Order { order } => {
+                        match owner.order(order, SystemTime::now(), |orders| orders_file.save(orders)) {
+                            Ok(orders) => Answer::Orders(orders.clone()),
+                            Err(error) => Answer::Error(with_causes(&error)),
+                        }
+                    }
+                };
+                question.answer(answer);
             }
             Event::Tick => owner.tick(Instant::now()),
             Event::Stop => return,

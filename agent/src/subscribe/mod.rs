@@ -7,4 +7,4 @@ mod store;
 mod uplink;
 
 pub use store::{LoadError, Loaded, SaveError, Store, Writer};
-pub use uplink::{ConnectError, Line, Uplink, UplinkConfig, UplinkEvent};
+pub use uplink::{ConnectError, Line, Uplink, UplinkConfig, UplinkEvent, with_causes};

@@ -235,7 +235,7 @@ async fn read_all(mut stream: RecvStream, events: &mpsc::Sender<UplinkEvent>) ->
 }
 
 /// The error and its causes in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
