@@ -1,6 +1,7 @@
 //! Bench suites, the fake engine, the load generator and the demo.
 //!
 //! A suite is a module with `pub fn run(&Options) -> anyhow::Result<Vec<Row>>`, registered in `suite`.
+pub mod delivery;
 pub mod engine;
 pub mod load;
 pub mod row;

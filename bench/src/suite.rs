@@ -1,5 +1,5 @@
 //! The suites by name.
-use crate::{row::Row, table};
+use crate::{delivery, row::Row, table};
 
 /// What every suite takes from the command line.
 #[derive(Clone, Debug)]
@@ -13,5 +13,7 @@ pub struct Options {
 type Run = fn(&Options) -> anyhow::Result<Vec<Row>>;
 
 /// Name, what it measures, and its entry.
-pub const SUITES: &[(&str, &str, Run)] =
-    &[("table", "slot tables: moved slots, quotas, times, survivors", table::run)];
+pub const SUITES: &[(&str, &str, Run)] = &[
+    ("delivery", "snapshots to many agents: time, bytes, memory", delivery::run),
+    ("table", "slot tables: moved slots, quotas, times, survivors", table::run),
+];
