@@ -8,3 +8,4 @@ pub mod row;
 pub mod suite;
 pub mod table;
 pub mod testbed;
+pub mod xdp;

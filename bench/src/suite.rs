@@ -1,5 +1,5 @@
 //! The suites by name.
-use crate::{delivery, row::Row, table};
+use crate::{delivery, row::Row, table, xdp};
 
 /// What every suite takes from the command line.
 #[derive(Clone, Debug)]
@@ -16,4 +16,5 @@ type Run = fn(&Options) -> anyhow::Result<Vec<Row>>;
 pub const SUITES: &[(&str, &str, Run)] = &[
     ("delivery", "snapshots to many agents: time, bytes, memory", delivery::run),
     ("table", "slot tables: moved slots, quotas, times, survivors", table::run),
+    ("xdp", "packet door: nanoseconds a packet beside the floors", xdp::run),
 ];

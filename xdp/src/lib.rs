@@ -12,7 +12,7 @@
 //! RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 \
 //! CARGO_ENCODED_RUSTFLAGS="$(printf '%s\037' -Clinker=bpf-linker -Clink-arg=--btf -Cdebuginfo=2 -Cpanic=abort \
 //!     --cfg='bpf_target_arch="x86_64"')-Ctarget-cpu=v3" \
-//! cargo build --package penstock-xdp --release --target bpfel-unknown-none --bin penstock-xdp --target-dir target/bpf
+//! cargo build --package penstock-xdp --release --target bpfel-unknown-none --bins --target-dir target/bpf
 //! ```
 //!
 //! With rustup's nightly and `rust-src`: the same with `cargo +nightly`, without `RUSTC` and `RUSTC_BOOTSTRAP`, and
@@ -22,6 +22,7 @@
 pub mod checksum;
 pub mod flow;
 pub mod frame;
+pub mod harness;
 pub mod kernel;
 pub mod key;
 pub mod parse;

@@ -1,5 +1,8 @@
 //! Snapshots of a small fleet for one packet at a time.
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::{
+    net::{IpAddr, SocketAddr, SocketAddrV6},
+    ops::Range,
+};
 
 use penstock_wire::{
     Candidate, EngineEntry, EngineState, Epoch, Forwarding, KeyMode, Protocol, ServiceEntry, Snapshot,
@@ -35,6 +38,27 @@ impl Fleet {
                 tables: vec![table],
             },
         }
+    }
+
+    /// Two classes, `chat` and `other`, with `engines` engines each at 10.3.x.y and fd03::xxyy, spread evenly over
+    /// `slots` slots; those of `other` are `turned` engines further on.
+    pub fn large(engines: u16, slots: usize, turned: usize) -> Self {
+        let mut fleet = Self::new();
+        fleet.snapshot.engines = (0..2 * engines).map(routed_engine).collect();
+        fleet.snapshot.tables = vec![
+            even_table("chat", 0..engines, slots, 0),
+            even_table("other", engines..2 * engines, slots, turned),
+        ];
+        fleet
+    }
+
+    /// Puts the last service into another class.
+    #[must_use]
+    pub fn in_class(mut self, class: &str) -> Self {
+        if let Some(service) = self.snapshot.services.last_mut() {
+            service.class = class.into();
+        }
+        self
     }
 
     /// Adds a service of class `chat`; its index is the number of services so far.
@@ -97,10 +121,31 @@ impl Default for Fleet {
     }
 }
 
+fn even_table(class: &str, engines: Range<u16>, slots: usize, turned: usize) -> TableEntry {
+    let part = (1_u64 << 32) / engines.len() as u64;
+    let first = (1 << 32) - part * (engines.len() as u64 - 1);
+    let weight = |engine: u16| if engine == engines.start { first } else { part };
+    let candidates = engines.clone().map(|engine| Candidate { engine, weight: weight(engine) }).collect();
+    let list: Vec<u16> = engines.clone().collect();
+    let owner = |slot: usize| list[(slot + turned) % list.len()];
+    TableEntry { class: class.into(), candidates, slots: (0..slots).map(owner).collect() }
+}
+
+fn routed_engine(index: u16) -> EngineEntry {
+    let [high, low] = (index + 1).to_be_bytes();
+    let address = format!("10.3.{high}.{low}").parse().expect("an IPv4 address");
+    let address6 = format!("fd03::{high:x}{low:02x}").parse().expect("an IPv6 address");
+    engine_at(index, address, address6)
+}
+
 fn engine(index: u16) -> EngineEntry {
     let last = index + 1;
-    let address: IpAddr = format!("10.2.0.{last}").parse().expect("an IPv4 address");
+    let address = format!("10.2.0.{last}").parse().expect("an IPv4 address");
     let address6 = format!("fd02::{last}").parse().expect("an IPv6 address");
+    engine_at(index, address, address6)
+}
+
+fn engine_at(index: u16, address: IpAddr, address6: std::net::Ipv6Addr) -> EngineEntry {
     EngineEntry {
         index,
         id: format!("engine-{index}").as_str().into(),

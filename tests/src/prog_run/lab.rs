@@ -63,7 +63,8 @@ pub struct Outcome {
 }
 
 /// Devices `in0` (198.18.0.1/24, fd01::1/64; router 198.18.0.2, fd01::2 towards everybody) and `out0` (10.2.254.1/16,
-/// fd02::fe/64; every engine behind one MAC address, fd77::/16 routed there too), and the packet door in the kernel.
+/// fd02::fe/64; every engine behind one MAC address;
+/// 10.3.0.0/16, fd03::/16 and fd77::/16 routed there too), and the packet door in the kernel.
 #[derive(Debug)]
 pub struct Lab {
     pub installer: Installer,
@@ -112,14 +113,28 @@ impl Lab {
         Ok(Self { installer, config, ebpf, ingress })
     }
 
+    /// The packet door, on this lab's maps.
+    pub fn program(&mut self) -> Result<&mut Xdp, LabError> {
+        let program = self.ebpf.program_mut("penstock").expect("loaded in `with`");
+        program.try_into().map_err(|error: aya::programs::ProgramError| LabError::Run(error.into()))
+    }
+
+    /// The object that this lab's program is from.
+    pub fn object(&self) -> &Path {
+        &self.config.object
+    }
+
+    /// `struct xdp_md` of a frame that comes in: data, data_end, data_meta, ingress_ifindex, rx_queue_index,
+    /// egress_ifindex.
+    pub fn context(&self, frame: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(frame.len()).expect("a small packet");
+        [0, length, 0, self.ingress, 0, 0].map(u32::to_ne_bytes).concat()
+    }
+
     /// Runs the packet door once on a frame that came in by `in0`.
     pub fn run(&mut self, frame: &[u8]) -> Result<Outcome, LabError> {
-        let boxed = |error: aya::programs::ProgramError| LabError::Run(error.into());
-        let program = self.ebpf.program_mut("penstock").expect("loaded in `with`");
-        let program: &mut Xdp = program.try_into().map_err(boxed)?;
-        let length = u32::try_from(frame.len()).expect("a small packet");
-        // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
-        let context = [0, length, 0, self.ingress, 0, 0].map(u32::to_ne_bytes).concat();
+        let context = self.context(frame);
+        let program = self.program()?;
         let mut out = vec![0; OUT_BYTES];
         let options = TestRunOptions {
             data_in: Some(frame),
@@ -128,7 +143,7 @@ impl Lab {
             repeat: 1,
             ..TestRunOptions::new()
         };
-        let result = program.test_run(options).map_err(boxed)?;
+        let result = program.test_run(options).map_err(|error| LabError::Run(error.into()))?;
         out.truncate(result.data_size_out as usize);
         let verdict = match result.return_value {
             1 => Verdict::Drop,
@@ -207,6 +222,8 @@ fn devices() -> Result<(), LabError> {
         ip(&format!("neigh add 10.2.0.{last} lladdr {engine} dev out0"))?;
         ip(&format!("neigh add fd02::{last} lladdr {engine} dev out0"))?;
     }
+    ip("route add 10.3.0.0/16 via 10.2.0.1")?;
+    ip("-6 route add fd03::/16 via fd02::1")?;
     for path in ["ipv4/conf/all/forwarding", "ipv6/conf/all/forwarding"] {
         let path = format!("/proc/sys/net/{path}");
         fs::write(&path, "1").map_err(|source| LabError::Sysctl { path, source })?;
