@@ -1,7 +1,7 @@
 use crate::{
-    AFFINITY_BUCKETS, Bucket, Config, DivergedGroup, Engine, FLOW_BUCKETS, MAX_ENGINES, MAX_REPLIES,
-    MAX_SERVICES, MAX_SLOTS, NEXT_HOPS, NextHop, Reason, Reply, ReplyKey, SERVICE_RECORDS, SLOTS_PER_GROUP,
-    Service, Slot, Traffic,
+    AFFINITY_BUCKETS, Bucket, Config, Engine, FLOW_BUCKETS, MAX_ENGINES, MAX_REPLIES, MAX_SERVICES,
+    MAX_SLOTS, NEXT_HOPS, NextHop, Reason, Reply, ReplyKey, RouteGroup, SERVICE_RECORDS, SLOTS_PER_GROUP,
+    Service, SlotRecord, Traffic,
 };
 
 /// Raised whenever a field moves or changes its meaning without a change of size.
@@ -67,13 +67,8 @@ pub const MAPS: &[MapSpec] = &[
         "services, by hash of VIP, port and protocol",
     ),
     array::<Service>("VIPS", MAX_SERVICES, Writer::Agent, "services, by index"),
-    array::<Slot>("SLOTS", MAX_SLOTS, Writer::Agent, "slot tables: key to engine"),
-    array::<DivergedGroup>(
-        "DIVERGED",
-        MAX_SLOTS / SLOTS_PER_GROUP,
-        Writer::Kernel,
-        "last divergence of each slot",
-    ),
+    array::<RouteGroup>("ROUTES", MAX_SLOTS / SLOTS_PER_GROUP, Writer::Agent, "slot tables: key to engine"),
+    array::<SlotRecord>("SLOTS", MAX_SLOTS, Writer::Agent, "fallback, origin and times of each slot"),
     array::<Engine>("ENGINES", MAX_ENGINES, Writer::Agent, "how to reach each engine"),
     array::<Bucket>("FLOWS", FLOW_BUCKETS, Writer::Kernel, "flows of slots in transition"),
     array::<Bucket>("AFFINITY", AFFINITY_BUCKETS, Writer::Kernel, "engines of conversations in transition"),

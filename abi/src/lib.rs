@@ -25,7 +25,7 @@ pub use layout::{LAYOUT_HASH, MAPS, MapKind, MapSpec, Writer, total_bytes};
 pub use next_hop::NextHop;
 pub use reply::{Reply, ReplyKey};
 pub use service::{KeyKind, Service, ServiceKind, Vip, place};
-pub use slot::{DivergedGroup, SLOTS_PER_GROUP, Slot};
+pub use slot::{Route, RouteGroup, SLOTS_PER_GROUP, Slot, SlotRecord};
 pub use stats::{Reason, Traffic};
 
 /// Engines that one frontend can name. A slot holds an index below this.

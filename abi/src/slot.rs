@@ -2,7 +2,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::Tick;
 
-/// Value of the `SLOTS` map: the engines that serve keys hashing to this slot. Read and written as one u64.
+/// The engines that serve keys hashing to one slot: first word of a [`SlotRecord`], read and written as one u64.
 ///
 /// | offset | bytes | field        | meaning                                                   |
 /// |-------:|------:|--------------|-----------------------------------------------------------|
@@ -11,7 +11,7 @@ use crate::Tick;
 /// |      4 |     2 | `origin`     | engine before the first change of this transition         |
 /// |      6 |     2 | `changed_at` | [`Tick`] of the last change; 0 = stable                   |
 ///
-/// The agent writes, the kernel reads. A table of 2^16 slots takes 512 KiB.
+/// The agent writes; the kernel reads it only while the slot is in transition.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Pod, Zeroable)]
 pub struct Slot {
@@ -53,23 +53,72 @@ impl Slot {
     }
 }
 
-/// Slots whose times of last divergence share one value of `DIVERGED`.
-pub const SLOTS_PER_GROUP: usize = 4;
-
-/// Value of the `DIVERGED` map: when a packet of each of four slots last went to another engine than the slot's.
+/// Value of the `SLOTS` map, one for each slot.
 ///
-/// | offset | bytes | field | meaning                                                       |
-/// |-------:|------:|-------|---------------------------------------------------------------|
-/// |      0 |     8 | `at`  | [`Tick`] for slots `4 i` to `4 i + 3` of `SLOTS`; 0 = never    |
+/// | offset | bytes | field      | meaning                                                                  |
+/// |-------:|------:|------------|--------------------------------------------------------------------------|
+/// |      0 |     8 | `slot`     | [`Slot`]; the agent writes                                               |
+/// |      8 |     8 | `diverged` | [`Tick`] of the last packet to another engine than the slot's; 0 = never; the kernel writes |
 ///
-/// The kernel writes single u16s, the agent reads. 2 MiB for 2^20 slots.
-#[repr(C, align(8))]
+/// 16 MiB for 2^20 slots.
+#[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Pod, Zeroable)]
-pub struct DivergedGroup {
-    pub at: [u16; SLOTS_PER_GROUP],
+pub struct SlotRecord {
+    pub slot: Slot,
+    pub diverged: u64,
 }
 
-const _: () = assert!(size_of::<DivergedGroup>() == 8);
+const _: () = assert!(size_of::<SlotRecord>() == 16);
+
+/// Slots that share one value of `ROUTES`.
+pub const SLOTS_PER_GROUP: usize = 4;
+
+/// Value of the `ROUTES` map: what a packet needs of four slots while they are stable.
+///
+/// | offset | bytes | field    | meaning                                         |
+/// |-------:|------:|----------|-------------------------------------------------|
+/// |      0 |     8 | `routes` | [`Route`] of slots `4 i` to `4 i + 3` of `SLOTS` |
+///
+/// So small that the routes of a table of 2^16 slots, 128 KiB, stay in a CPU's own cache. The agent writes single
+/// u16s, each after its `SLOTS` record; the kernel reads. 2 MiB for 2^20 slots.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Pod, Zeroable)]
+pub struct RouteGroup {
+    pub routes: [u16; SLOTS_PER_GROUP],
+}
+
+const _: () = assert!(size_of::<RouteGroup>() == 8);
+
+/// A slot's engine in bits 0 to 14, and in bit 15 whether the slot changed and is not yet stable.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Route(pub u16);
+
+impl Route {
+    const CHANGED: u16 = 1 << 15;
+
+    pub const fn of(slot: Slot) -> Self {
+        Self(slot.engine | if slot.changed_at == 0 { 0 } else { Self::CHANGED })
+    }
+
+    /// The route of slot `at` in the word of its group.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "takes the 16 bits of the field")]
+    pub const fn in_word(word: u64, at: u32) -> Self {
+        Self(u16::from_le((word.to_le() >> (at % SLOTS_PER_GROUP as u32 * 16)) as u16))
+    }
+
+    #[inline(always)]
+    pub const fn engine(self) -> u16 {
+        self.0 & !Self::CHANGED
+    }
+
+    #[inline(always)]
+    pub const fn is_changed(self) -> bool {
+        self.0 & Self::CHANGED != 0
+    }
+}
+
+const _: () = assert!(crate::MAX_ENGINES <= 1 << 15);
 
 #[cfg(test)]
 mod tests {
@@ -89,5 +138,22 @@ mod tests {
         let back = there.moved(1, 9, Tick(6));
 
         assert_eq!((there.origin, back.origin, back.changed_at), (1, 1, 6));
+    }
+
+    #[test]
+    fn each_slot_finds_its_route_in_the_word_of_its_group() {
+        let slots = [
+            Slot::stable(7, 0),
+            Slot::stable(8, 0),
+            Slot::stable(9, 0).moved(10, 0, Tick(3)),
+            Slot::stable(0, 0),
+        ];
+        let group = RouteGroup { routes: slots.map(|slot| Route::of(slot).0) };
+        let word = bytemuck::cast(group);
+
+        let routes = [100, 101, 102, 103].map(|at| Route::in_word(word, at));
+
+        assert_eq!(routes.map(Route::engine), [7, 8, 10, 0]);
+        assert_eq!(routes.map(Route::is_changed), [false, false, true, false]);
     }
 }

@@ -1,9 +1,11 @@
 //! What stages need from the kernel. The programs implement this with maps and helpers, unit tests with memory.
-use crate::shared::SharedWord;
 
 use penstock_abi::{Config, Engine, NextHop, Reason, Reply, ReplyKey, Service, WAYS};
 
-use crate::frame::Frame;
+use crate::{
+    frame::Frame,
+    shared::{SharedWord, SlotWords},
+};
 
 /// Maps, helpers and the packet's context. Every index may be out of range, which gives `None`.
 pub trait Kernel {
@@ -12,13 +14,12 @@ pub trait Kernel {
     fn service_record(&self, position: u32) -> Option<&Service>;
     /// A record of `VIPS`.
     fn vip(&self, service: u16) -> Option<&Service>;
-    /// A word of `SLOTS`.
-    fn slot(&self, at: u32) -> Option<&SharedWord>;
+    /// The word of `ROUTES` for a group of slots.
+    fn routes(&self, group: u32) -> Option<&SharedWord>;
+    fn slot(&self, at: u32) -> Option<&SlotWords>;
     fn engine(&self, index: u16) -> Option<&Engine>;
     fn flow_bucket(&self, index: u32) -> Option<&[SharedWord; WAYS]>;
     fn affinity_bucket(&self, index: u32) -> Option<&[SharedWord; WAYS]>;
-    /// Writes `DIVERGED` for a slot.
-    fn mark_diverged(&self, slot: u32, tick: u16);
     fn reply(&self, key: &ReplyKey) -> Option<Reply>;
     /// The next hop towards an IPv4 address, remembered or asked of the FIB. Wire order.
     fn next_hop4(&self, source: u32, destination: u32) -> Option<&NextHop>;

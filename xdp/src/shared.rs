@@ -12,6 +12,14 @@ pub struct SharedWord {
     cell: core::sync::atomic::AtomicU64,
 }
 
+/// The two words of a slot's record.
+#[repr(C, align(16))]
+#[derive(Debug, Default)]
+pub struct SlotWords {
+    pub slot: SharedWord,
+    pub diverged: SharedWord,
+}
+
 // SAFETY: every access is a single load or store of an aligned word.
 #[cfg(target_arch = "bpf")]
 #[expect(unsafe_code, reason = "a map's words are shared between CPUs")]

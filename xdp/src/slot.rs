@@ -3,7 +3,9 @@
 //! A flow is looked up only while its slot is in transition: it changed engine, or its engine diverts. DESIGN.md's
 //! table of packet against slot is the contract.
 
-use penstock_abi::{Config, Engine, EngineFlags, Reason, Service, Slot, Tick, UDP_ORIGIN_TICKS};
+use penstock_abi::{
+    Config, Engine, EngineFlags, Reason, Route, SLOTS_PER_GROUP, Service, Slot, Tick, UDP_ORIGIN_TICKS,
+};
 
 use crate::{flow, kernel::Kernel, key::Hashes, parse::Phase};
 
@@ -23,10 +25,12 @@ pub fn choose<'k, K: Kernel>(
 ) -> Option<(u16, &'k Engine)> {
     #[expect(clippy::cast_possible_truncation, reason = "the slot takes the low bits")]
     let at = service.slot_base + (hashes.key as u32 & service.slot_mask);
-    let slot = Slot::from_word(kernel.slot(at)?.load());
-    let engine = kernel.engine(slot.engine)?;
-    if slot.changed_at == 0 && EngineFlags(engine.flags).is_steady() {
-        return Some((slot.engine, engine));
+    #[expect(clippy::cast_possible_truncation, reason = "four")]
+    let group = kernel.routes(at / SLOTS_PER_GROUP as u32)?;
+    let route = Route::in_word(group.load(), at);
+    let engine = kernel.engine(route.engine())?;
+    if !route.is_changed() && EngineFlags(engine.flags).is_steady() {
+        return Some((route.engine(), engine));
     }
     let index =
         in_transition(kernel, service, at, &hashes, &Moment { phase, closes, tick: Tick(config.tick) });
@@ -45,9 +49,10 @@ struct Moment {
 /// Out of line, so that the stable path keeps its registers.
 #[inline(never)]
 fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, hashes: &Hashes, moment: &Moment) -> u32 {
-    let Some(slot) = kernel.slot(at).map(|word| Slot::from_word(word.load())) else {
+    let Some(record) = kernel.slot(at) else {
         return NO_ENGINE;
     };
+    let slot = Slot::from_word(record.slot.load());
     let Some(bucket) = kernel.flow_bucket(flow::flow_bucket(hashes.flow)) else {
         return NO_ENGINE;
     };
@@ -76,8 +81,8 @@ fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, hashes: &Has
         kernel.count(Reason::FlowRecorded);
         flow::record(bucket, hashes.flow, engine, stamp);
     }
-    if engine != slot.engine {
-        kernel.mark_diverged(at, moment.tick.0);
+    if engine != slot.engine && record.diverged.load() != u64::from(moment.tick.0) {
+        record.diverged.store(u64::from(moment.tick.0));
     }
     if moment.closes
         && let Some(bucket) = kernel.affinity_bucket(flow::affinity_bucket(hashes.key))
@@ -115,7 +120,7 @@ fn for_new_flow<K: Kernel>(kernel: &K, service: &Service, slot: Slot, key: u64) 
         #[expect(clippy::cast_possible_truncation, reason = "the slot takes the low bits")]
         let hash = (key >> 24) as u32 ^ probe.wrapping_mul(0x9e37_79b9);
         let word = kernel.slot(service.slot_base + (hash & service.slot_mask))?;
-        let other = Slot::from_word(word.load());
+        let other = Slot::from_word(word.slot.load());
         if flags(kernel, other.engine).takes_new_flows() {
             return Some(other.engine);
         }

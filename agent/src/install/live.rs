@@ -77,7 +77,7 @@ impl Live {
         let config = self.maps.config.get(0);
         let low = u32::try_from(hash & u64::from(u32::MAX)).unwrap_or(0);
         let slot = low & service.slot_mask;
-        let word: Slot = self.maps.slots.get((service.slot_base + slot) as usize);
+        let word: Slot = self.maps.slots.get((service.slot_base + slot) as usize).slot;
         let takes =
             |engine: u16| EngineFlags(self.maps.engines.get(usize::from(engine)).flags).takes_new_flows();
         let now = clock::now().unwrap_or(Tick(config.tick));

@@ -4,7 +4,7 @@ use std::{
     marker::PhantomData,
     os::fd::{AsRawFd, BorrowedFd},
     ptr::NonNull,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU16, AtomicU64, Ordering},
 };
 
 use bytemuck::Pod;
@@ -73,6 +73,16 @@ impl<T: Pod> Mapped<T> {
         let word = unsafe { self.place(index).cast::<u8>().add(offset) };
         // SAFETY: it is aligned, and lives as long as the mapping.
         unsafe { AtomicU64::from_ptr(word.cast().as_ptr()) }
+    }
+
+    /// Writes the aligned u16 at `offset` bytes of a value after all writes before it.
+    pub(super) fn publish_half_word(&self, index: usize, offset: usize, half_word: u16) {
+        assert!(offset.is_multiple_of(2) && offset + 2 <= size_of::<T>(), "no whole u16 at {offset}");
+        // SAFETY: the u16 lies within the value that `place` gives.
+        let place = unsafe { self.place(index).cast::<u8>().add(offset) };
+        // SAFETY: it is aligned, and lives as long as the mapping.
+        let place = unsafe { AtomicU16::from_ptr(place.cast().as_ptr()) };
+        place.store(half_word, Ordering::Release);
     }
 
     /// Writes the word at `offset` after all writes before it.

@@ -8,8 +8,8 @@ use std::{
 use aya::maps::{HashMap, Map, MapData, PerCpuArray};
 use bytemuck::Pod;
 use penstock_abi::{
-    Config, DivergedGroup, Engine, LAYOUT_HASH, MAX_ENGINES, MAX_SERVICES, MAX_SLOTS, SERVICE_RECORDS,
-    SLOTS_PER_GROUP, Service, Slot,
+    Config, Engine, LAYOUT_HASH, MAX_ENGINES, MAX_SERVICES, MAX_SLOTS, RouteGroup, SERVICE_RECORDS,
+    SLOTS_PER_GROUP, Service, SlotRecord,
 };
 
 use super::{error::OpenError, mapped::Mapped};
@@ -22,8 +22,8 @@ pub(super) struct Maps {
     pub(super) config: Mapped<Config>,
     pub(super) services: Mapped<Service>,
     pub(super) vips: Mapped<Service>,
-    pub(super) slots: Mapped<Slot>,
-    pub(super) diverged: Mapped<DivergedGroup>,
+    pub(super) routes: Mapped<RouteGroup>,
+    pub(super) slots: Mapped<SlotRecord>,
     pub(super) engines: Mapped<Engine>,
     pub(super) replies: HashMap<MapData, EightBytes, EightBytes>,
     pub(super) engine_traffic: PerCpuArray<MapData, TrafficWords>,
@@ -65,8 +65,8 @@ impl Maps {
             config: array(folder, "CONFIG", 1)?,
             services: array(folder, "SERVICES", 2 * SERVICE_RECORDS)?,
             vips: array(folder, "VIPS", MAX_SERVICES)?,
+            routes: array(folder, "ROUTES", MAX_SLOTS / SLOTS_PER_GROUP)?,
             slots: array(folder, "SLOTS", MAX_SLOTS)?,
-            diverged: array(folder, "DIVERGED", MAX_SLOTS / SLOTS_PER_GROUP)?,
             engines: array(folder, "ENGINES", MAX_ENGINES)?,
             replies: replies.try_into().map_err(|source| OpenError::Map { name: "REPLIES", source })?,
             engine_traffic: per_cpu(folder, "ENGINE_TRAFFIC")?,

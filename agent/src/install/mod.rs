@@ -397,6 +397,6 @@ impl Installer {
     /// Engine of a slot of the class's table, for tests and explanations.
     pub fn slot(&self, class: &penstock_wire::ClassId, slot: u32) -> Option<Slot> {
         let region = self.regions.get(&records::class_hash(class))?;
-        (slot < region.slots).then(|| self.live.maps.slots.get((region.base + slot) as usize))
+        (slot < region.slots).then(|| self.live.maps.slots.get((region.base + slot) as usize).slot)
     }
 }

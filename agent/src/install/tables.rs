@@ -1,7 +1,7 @@
 //! Slot tables: where they stand in `SLOTS`, how they change, and when a slot is stable again.
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem::offset_of};
 
-use penstock_abi::{EngineFlags, MAX_SERVICES, MAX_SLOTS, SLOTS_PER_GROUP, Slot, Tick};
+use penstock_abi::{EngineFlags, MAX_SERVICES, MAX_SLOTS, Route, SLOTS_PER_GROUP, Slot, SlotRecord, Tick};
 use penstock_table::{Candidate, Candidates, EngineKey, SlotTable, carry_fallbacks, fallbacks};
 use penstock_wire::{EngineEntry, TableEntry};
 
@@ -108,22 +108,29 @@ fn candidates(entry: &TableEntry, engines: &BTreeMap<u16, &EngineEntry>) -> Resu
 
 /// The slots of a region as they stand.
 pub(super) fn read(maps: &Maps, region: Region) -> Vec<Slot> {
-    region.range().map(|at| maps.slots.get(at)).collect()
+    region.range().map(|at| maps.slots.get(at).slot).collect()
 }
 
 /// Writes a plan's slots that differ, each at once, and gives their number.
 pub(super) fn write(maps: &Maps, plan: &Plan) -> usize {
-    let changed = plan.region.range().zip(&plan.slots).filter(|(at, slot)| maps.slots.get(*at) != **slot);
-    changed.map(|(at, slot)| maps.slots.publish(at, 0, slot.to_word())).count()
+    let changed =
+        plan.region.range().zip(&plan.slots).filter(|(at, slot)| maps.slots.get(*at).slot != **slot);
+    changed.map(|(at, slot)| put(maps, at, *slot)).count()
+}
+
+/// Writes a slot, then its route: a packet that still sees the old route goes where it went before.
+fn put(maps: &Maps, at: usize, slot: Slot) {
+    maps.slots.publish(at, offset_of!(SlotRecord, slot), slot.to_word());
+    maps.routes.publish_half_word(at / SLOTS_PER_GROUP, at % SLOTS_PER_GROUP * 2, Route::of(slot).0);
 }
 
 /// Puts the stable slots of an engine into transition, before it stops to divert: the flows that went to fallbacks
 /// meanwhile stay there.
 pub(super) fn hold(maps: &Maps, regions: &Regions, engine: u16, now: Tick) {
     for at in regions.values().flat_map(|region| region.range()) {
-        let slot = maps.slots.get(at);
+        let slot = maps.slots.get(at).slot;
         if slot.engine == engine && slot.changed_at == 0 {
-            maps.slots.publish(at, 0, Slot { changed_at: now.0, ..slot }.to_word());
+            put(maps, at, Slot { changed_at: now.0, ..slot });
         }
     }
 }
@@ -142,15 +149,15 @@ pub struct Transition {
 pub(super) fn settle(maps: &Maps, regions: &Regions, now: Tick, idle: u16) -> Transition {
     let mut found = Transition::default();
     for at in regions.values().flat_map(|region| region.range()) {
-        let slot = maps.slots.get(at);
+        let SlotRecord { slot, diverged } = maps.slots.get(at);
         let steady = EngineFlags(maps.engines.get(usize::from(slot.engine)).flags).is_steady();
         found.slots += 1;
         if slot.changed_at == 0 && steady {
             continue;
         }
-        let diverged = maps.diverged.get(at / SLOTS_PER_GROUP).at[at % SLOTS_PER_GROUP];
+        let diverged = u16::try_from(diverged).unwrap_or(0);
         if steady && is_idle(slot, diverged, now, idle) {
-            maps.slots.publish(at, 0, Slot::stable(slot.engine, slot.fallback).to_word());
+            put(maps, at, Slot::stable(slot.engine, slot.fallback));
             found.settled += 1;
         } else {
             found.in_transition += 1;

@@ -1,8 +1,8 @@
 //! The kernel as the stages see it: maps, helpers and the packet's context.
-use penstock_xdp::shared::SharedWord;
+use penstock_xdp::shared::{SharedWord, SlotWords};
 
 use aya_ebpf::{helpers::bpf_xdp_adjust_head, programs::XdpContext};
-use penstock_abi::{Config, Engine, NextHop, Reason, Reply, ReplyKey, SLOTS_PER_GROUP, Service, Traffic};
+use penstock_abi::{Config, Engine, NextHop, Reason, Reply, ReplyKey, Service, Traffic};
 use penstock_xdp::{frame::Frame, kernel::Kernel};
 
 use crate::{maps, next_hop};
@@ -54,7 +54,12 @@ impl Kernel for Packet {
     }
 
     #[inline(always)]
-    fn slot(&self, at: u32) -> Option<&SharedWord> {
+    fn routes(&self, group: u32) -> Option<&SharedWord> {
+        maps::ROUTES.get(group)
+    }
+
+    #[inline(always)]
+    fn slot(&self, at: u32) -> Option<&SlotWords> {
         maps::SLOTS.get(at)
     }
 
@@ -71,17 +76,6 @@ impl Kernel for Packet {
     #[inline(always)]
     fn affinity_bucket(&self, index: u32) -> Option<&maps::Ways> {
         maps::AFFINITY.get(index)
-    }
-
-    #[expect(unsafe_code, reason = "one u16 of a map value that the agent reads")]
-    #[inline(always)]
-    fn mark_diverged(&self, slot: u32, tick: u16) {
-        let Some(group) = maps::DIVERGED.get_ptr_mut(slot / SLOTS_PER_GROUP as u32) else {
-            return;
-        };
-        // SAFETY: the pointer is to a map value of four u16s and the index is below four; a racing writer stores a
-        // tick of the same moment.
-        unsafe { group.cast::<u16>().add(slot as usize % SLOTS_PER_GROUP).write_volatile(tick) };
     }
 
     #[expect(unsafe_code, reason = "the entry is copied at once")]

@@ -1,5 +1,5 @@
 //! The maps, as `penstock_abi::MAPS` lists them.
-use penstock_xdp::shared::SharedWord;
+use penstock_xdp::shared::{SharedWord, SlotWords};
 
 use aya_ebpf::{
     bindings::BPF_F_MMAPABLE,
@@ -7,9 +7,8 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use penstock_abi::{
-    AFFINITY_BUCKETS, Config, DivergedGroup, Engine, FLOW_BUCKETS, MAX_ENGINES, MAX_REPLIES, MAX_SERVICES,
-    MAX_SLOTS, NEXT_HOPS, NextHop, Reason, Reply, ReplyKey, SERVICE_RECORDS, SLOTS_PER_GROUP, Service,
-    Traffic, WAYS,
+    AFFINITY_BUCKETS, Config, Engine, FLOW_BUCKETS, MAX_ENGINES, MAX_REPLIES, MAX_SERVICES, MAX_SLOTS,
+    NEXT_HOPS, NextHop, Reason, Reply, ReplyKey, SERVICE_RECORDS, SLOTS_PER_GROUP, Service, Traffic, WAYS,
 };
 
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
@@ -24,9 +23,9 @@ pub(crate) static SERVICES: Array<Service, { 2 * SERVICE_RECORDS }, MAPPED> = Ar
 #[btf_map]
 pub(crate) static VIPS: Array<Service, MAX_SERVICES, MAPPED> = Array::new();
 #[btf_map]
-pub(crate) static SLOTS: Array<SharedWord, MAX_SLOTS, MAPPED> = Array::new();
+pub(crate) static ROUTES: Array<SharedWord, { MAX_SLOTS / SLOTS_PER_GROUP }, MAPPED> = Array::new();
 #[btf_map]
-pub(crate) static DIVERGED: Array<DivergedGroup, { MAX_SLOTS / SLOTS_PER_GROUP }, MAPPED> = Array::new();
+pub(crate) static SLOTS: Array<SlotWords, MAX_SLOTS, MAPPED> = Array::new();
 #[btf_map]
 pub(crate) static ENGINES: Array<Engine, MAX_ENGINES, MAPPED> = Array::new();
 #[btf_map]
