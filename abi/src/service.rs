@@ -7,9 +7,7 @@ use crate::SERVICE_RECORDS;
 /// | offset | bytes | field            | meaning                                                             |
 /// |-------:|------:|------------------|---------------------------------------------------------------------|
 /// |      0 |    16 | `vip`            | address, wire order; IPv4 in the low half of the first word          |
-/// |     16 |     2 | `port`           | wire order                                                          |
-/// |     18 |     1 | `protocol`       | 6 or 17                                                             |
-/// |     19 |     1 | `kind`           | [`ServiceKind`]; 0 = empty                                           |
+/// |     16 |     4 | `tag`            | [`Vip::tag`]: port, protocol and kind; 0 = empty                     |
 /// |     20 |     4 | `slot_base`      | first slot of its table in `SLOTS`                                   |
 /// |     24 |     4 | `slot_mask`      | slots of its table less one                                         |
 /// |     28 |     2 | `index`          | stable index of the service, below [`crate::MAX_SERVICES`]           |
@@ -28,9 +26,7 @@ use crate::SERVICE_RECORDS;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Pod, Zeroable)]
 pub struct Service {
     pub vip: [u64; 2],
-    pub port: u16,
-    pub protocol: u8,
-    pub kind: u8,
+    pub tag: u32,
     pub slot_base: u32,
     pub slot_mask: u32,
     pub index: u16,
@@ -78,35 +74,43 @@ pub struct Vip {
 }
 
 impl Vip {
-    /// Port, protocol and kind as one word, as they stand in a [`Service`].
+    /// Port (bits 0 to 15, wire order), protocol (16 to 23) and kind (24 to 31). Never zero.
     #[inline(always)]
     pub const fn tag(&self) -> u32 {
-        let [first, second] = self.port.to_ne_bytes();
-        u32::from_ne_bytes([first, second, self.protocol, self.kind as u8])
+        self.port as u32 | (self.protocol as u32) << 16 | (self.kind as u32) << 24
     }
 
-    /// Where its record stands in a half of `SERVICES`, by multiplication with the seed.
+    /// Where its record stands in a half of `SERVICES`: the top bits of a product, on which all bits of the address
+    /// bear, with a factor that the seed varies.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a position is below SERVICE_RECORDS")]
     pub const fn position(&self, seed: u32) -> u32 {
         const FIRST: u64 = 0x9fb2_1c65_1e98_df25;
         const SECOND: u64 = 0xd6e8_feb8_6659_fd93;
+        const SHIFT: u32 = u64::BITS - SERVICE_RECORDS.trailing_zeros();
         let mixed = self.vip[0] ^ (self.tag() as u64).wrapping_mul(FIRST) ^ self.vip[1].wrapping_mul(SECOND);
-        let spread = (mixed ^ mixed >> 32).wrapping_mul(SECOND ^ ((seed as u64) << 1));
-        (spread >> 40) as u32 & (SERVICE_RECORDS as u32 - 1)
+        (mixed.wrapping_mul(SECOND ^ ((seed as u64) << 1)) >> SHIFT) as u32
     }
 }
 
 impl Service {
+    /// Port of the VIP, wire order.
     #[inline(always)]
-    pub const fn tag(&self) -> u32 {
-        let [first, second] = self.port.to_ne_bytes();
-        u32::from_ne_bytes([first, second, self.protocol, self.kind])
+    #[expect(clippy::cast_possible_truncation, reason = "takes the 16 bits of the field")]
+    pub const fn port(&self) -> u16 {
+        self.tag as u16
     }
 
     #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.tag == 0
+    }
+
+    /// Whether a packet that has `vip` belongs here. The second word counts for whole IPv6 addresses only.
+    #[inline(always)]
     pub const fn is(&self, vip: &Vip) -> bool {
-        self.tag() == vip.tag() && self.vip[0] == vip.vip[0] && self.vip[1] == vip.vip[1]
+        let second = !matches!(vip.kind, ServiceKind::V6) || self.vip[1] == vip.vip[1];
+        self.tag == vip.tag() && self.vip[0] == vip.vip[0] && second
     }
 }
 
@@ -158,11 +162,11 @@ mod tests {
 
     #[test]
     fn a_record_is_not_taken_for_the_same_address_of_another_kind() {
-        let record =
-            Service { vip: [5, 0], port: 80, protocol: 6, kind: ServiceKind::V6 as u8, ..Service::default() };
+        let whole = Vip { vip: [5, 0], port: 80, protocol: 6, kind: ServiceKind::V6 };
+        let record = Service { vip: [5, 0], tag: whole.tag(), ..Service::default() };
         let prefix = Vip { vip: [5, 0], port: 80, protocol: 6, kind: ServiceKind::V6Prefix };
 
         assert!(!record.is(&prefix));
-        assert!(record.is(&Vip { kind: ServiceKind::V6, ..prefix }));
+        assert!(record.is(&whole));
     }
 }

@@ -15,7 +15,7 @@ pub fn service4<'k, K: Kernel>(kernel: &'k K, config: &Config, packet: &Ipv4<'_>
         &Vip {
             vip: [u64::from(packet.destination()), 0],
             port: packet.transport.destination_port(),
-            protocol: packet.transport.protocol(),
+            protocol: packet.transport.protocol,
             kind: ServiceKind::V4,
         },
     )
@@ -26,7 +26,7 @@ pub fn service4<'k, K: Kernel>(kernel: &'k K, config: &Config, packet: &Ipv4<'_>
 pub fn service6<'k, K: Kernel>(kernel: &'k K, config: &Config, packet: &Ipv6<'_>) -> Option<&'k Service> {
     let destination = packet.destination();
     let port = packet.transport.destination_port();
-    let protocol = packet.transport.protocol();
+    let protocol = packet.transport.protocol;
     let prefix = Vip { vip: [destination[0], 0], port, protocol, kind: ServiceKind::V6Prefix };
     if let Some(service) = find(kernel, config, &prefix) {
         return Some(service);
@@ -43,41 +43,39 @@ fn find<'k, K: Kernel>(kernel: &'k K, config: &Config, vip: &Vip) -> Option<&'k 
     service.is(vip).then_some(service)
 }
 
-/// What a packet hashes to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Hashes {
-    /// Picks the slot.
-    pub key: u64,
-    /// Names the flow in the flow cache. The same as `key` for services keyed by flow.
-    pub flow: u64,
+/// The hash that names an IPv4 flow in the flow cache.
+#[inline(always)]
+pub fn flow4(config: &Config, service: &Service, packet: &Ipv4<'_>) -> u64 {
+    config.hash_key.of_flow4(packet.source(), packet.transport.source_port(), service.index)
 }
 
-/// Hashes of an IPv4 packet.
+/// The hash that names an IPv6 flow in the flow cache.
 #[inline(always)]
-pub fn hashes4(config: &Config, service: &Service, packet: &Ipv4<'_>) -> Hashes {
-    let flow = config.hash_key.of_flow4(packet.source(), packet.transport.source_port(), service.index);
-    #[expect(clippy::cast_possible_truncation, reason = "an IPv4 mask stands in the low half")]
-    let mask = service.source_mask[0] as u32;
-    let key = if service.key == KeyKind::Source as u8 {
-        config.hash_key.of_source4(packet.source() & mask)
-    } else {
-        flow
-    };
-    Hashes { key, flow }
-}
-
-/// Hashes of an IPv6 packet.
-#[inline(always)]
-pub fn hashes6(config: &Config, service: &Service, packet: &Ipv6<'_>) -> Hashes {
-    let source = packet.source();
+pub fn flow6(config: &Config, service: &Service, packet: &Ipv6<'_>) -> u64 {
     let low = packet.destination()[1];
-    let flow = config.hash_key.of_flow6(source, low, packet.transport.source_port(), service.index);
-    let key = if service.key == KeyKind::Address as u8 {
-        config.hash_key.of_key(u64::from_be(low))
-    } else if service.key == KeyKind::Source as u8 {
-        config.hash_key.of_source6([source[0] & service.source_mask[0], source[1] & service.source_mask[1]])
-    } else {
-        flow
-    };
-    Hashes { key, flow }
+    config.hash_key.of_flow6(packet.source(), low, packet.transport.source_port(), service.index)
+}
+
+/// The hash that picks the slot of an IPv4 packet.
+#[inline(always)]
+pub fn key4(config: &Config, service: &Service, packet: &Ipv4<'_>) -> u64 {
+    if service.key == KeyKind::Source as u8 {
+        #[expect(clippy::cast_possible_truncation, reason = "an IPv4 mask stands in the low half")]
+        let mask = service.source_mask[0] as u32;
+        return config.hash_key.of_source4(packet.source() & mask);
+    }
+    flow4(config, service, packet)
+}
+
+/// The hash that picks the slot of an IPv6 packet.
+#[inline(always)]
+pub fn key6(config: &Config, service: &Service, packet: &Ipv6<'_>) -> u64 {
+    if service.key == KeyKind::Address as u8 {
+        return config.hash_key.of_key(u64::from_be(packet.destination()[1]));
+    }
+    if service.key == KeyKind::Source as u8 {
+        let (source, mask) = (packet.source(), service.source_mask);
+        return config.hash_key.of_source6([source[0] & mask[0], source[1] & mask[1]]);
+    }
+    flow6(config, service, packet)
 }

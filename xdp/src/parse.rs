@@ -1,7 +1,10 @@
 //! First stage: what the headers say, as far as forwarding needs it.
 use penstock_abi::Reason;
 
-use crate::frame::{Frame, Window};
+use crate::{
+    checksum::Delta,
+    frame::{Frame, Window},
+};
 
 pub const ETHERNET_BYTES: usize = 14;
 pub const ETHER_IPV4: u16 = 0x0800_u16.to_be();
@@ -16,7 +19,17 @@ const ACK: u8 = 0x10;
 
 /// The transport header of a packet.
 #[derive(Clone, Copy, Debug)]
-pub enum Transport<'a> {
+pub struct Transport<'a> {
+    /// 6 or 17.
+    pub protocol: u8,
+    /// What TCP and UDP have alike: ports first.
+    start: Window<'a, 8>,
+    header: Header<'a>,
+}
+
+/// The header in full.
+#[derive(Clone, Copy, Debug)]
+pub enum Header<'a> {
     Tcp(Window<'a, 20>),
     Udp(Window<'a, 8>),
 }
@@ -40,66 +53,78 @@ impl<'a> Transport<'a> {
     /// `OtherProtocol` for anything but TCP and UDP, `Malformed` for a header that is cut short or lies.
     #[inline(always)]
     pub fn parse(frame: &Frame<'a>, offset: usize, protocol: u8, bytes: u16) -> Result<Self, Reason> {
-        match protocol {
-            TCP => {
-                let header = frame.window::<20>(offset).ok_or(Reason::Malformed)?;
-                let length = u16::from(header.load::<u8, 12>() >> 4) << 2;
-                if length < 20 || length > bytes {
-                    return Err(Reason::Malformed);
-                }
-                Ok(Self::Tcp(header))
-            }
-            UDP => {
-                let header = frame.window::<8>(offset).ok_or(Reason::Malformed)?;
-                let length = u16::from_be(header.load::<u16, 4>());
-                if length < 8 || length > bytes {
-                    return Err(Reason::Malformed);
-                }
-                Ok(Self::Udp(header))
-            }
-            _ => Err(Reason::OtherProtocol),
+        if protocol != TCP && protocol != UDP {
+            return Err(Reason::OtherProtocol);
         }
+        let start = frame.window::<8>(offset).ok_or(Reason::Malformed)?;
+        let header = if protocol == TCP {
+            let header = frame.window::<20>(offset).ok_or(Reason::Malformed)?;
+            let length = u16::from(header.load::<u8, 12>() >> 4) << 2;
+            if length < 20 || length > bytes {
+                return Err(Reason::Malformed);
+            }
+            Header::Tcp(header)
+        } else {
+            let length = u16::from_be(start.load::<u16, 4>());
+            if length < 8 || length > bytes {
+                return Err(Reason::Malformed);
+            }
+            Header::Udp(start)
+        };
+        Ok(Self { protocol, start, header })
     }
 
     #[inline(always)]
-    pub fn protocol(&self) -> u8 {
-        match self {
-            Self::Tcp(_) => TCP,
-            Self::Udp(_) => UDP,
-        }
+    pub fn header(&self) -> &Header<'a> {
+        &self.header
     }
 
     /// Source port, wire order.
     #[inline(always)]
     pub fn source_port(&self) -> u16 {
-        match self {
-            Self::Tcp(header) => header.load::<u16, 0>(),
-            Self::Udp(header) => header.load::<u16, 0>(),
-        }
+        self.start.load::<u16, 0>()
     }
 
     /// Destination port, wire order.
     #[inline(always)]
     pub fn destination_port(&self) -> u16 {
-        match self {
-            Self::Tcp(header) => header.load::<u16, 2>(),
-            Self::Udp(header) => header.load::<u16, 2>(),
+        self.start.load::<u16, 2>()
+    }
+
+    /// Writes the source port, wire order.
+    #[inline(always)]
+    pub fn set_source_port(&self, port: u16) {
+        self.start.store::<u16, 0>(port);
+    }
+
+    /// Writes the destination port, wire order.
+    #[inline(always)]
+    pub fn set_destination_port(&self, port: u16) {
+        self.start.store::<u16, 2>(port);
+    }
+
+    /// Corrects the checksum for what changed in the packet and its addresses.
+    #[inline(always)]
+    pub fn patch_checksum(&self, delta: Delta) {
+        match &self.header {
+            Header::Tcp(header) => header.store::<u16, 16>(delta.apply(header.load::<u16, 16>())),
+            Header::Udp(header) => header.store::<u16, 6>(delta.apply_udp(header.load::<u16, 6>())),
         }
     }
 
     #[inline(always)]
     pub fn phase(&self) -> Phase {
-        match self {
-            Self::Tcp(header) if header.load::<u8, 13>() & (SYN | ACK) == SYN => Phase::New,
-            Self::Tcp(_) => Phase::Established,
-            Self::Udp(_) => Phase::Datagram,
+        match &self.header {
+            Header::Tcp(header) if header.load::<u8, 13>() & (SYN | ACK) == SYN => Phase::New,
+            Header::Tcp(_) => Phase::Established,
+            Header::Udp(_) => Phase::Datagram,
         }
     }
 
     /// Whether the sender ends the flow.
     #[inline(always)]
     pub fn closes(&self) -> bool {
-        matches!(self, Self::Tcp(header) if header.load::<u8, 13>() & (FIN | RST) != 0)
+        matches!(&self.header, Header::Tcp(header) if header.load::<u8, 13>() & (FIN | RST) != 0)
     }
 }
 

@@ -53,18 +53,24 @@ fn towards_engine<K: Kernel>(
     if packet.ttl() <= 1 {
         return pass(kernel, Reason::TtlExpired);
     }
-    let hashes = key::hashes4(config, service, packet);
-    let phase = packet.transport.phase();
-    let Some((index, engine)) =
-        slot::choose(kernel, config, service, hashes, phase, packet.transport.closes())
-    else {
+    let key = key::key4(config, service, packet);
+    let flow = || key::flow4(config, service, packet);
+    let Some((index, engine)) = slot::choose(kernel, config, service, key, &packet.transport, flow) else {
         return drop(kernel, Reason::NoEngine);
     };
     if engine.address4 == 0 {
         return drop(kernel, Reason::NoMethod);
     }
-    kernel.count_forwarded(service.index, index, packet.total, phase == Phase::New);
-    forward(kernel, config, ethernet, packet, service, engine, hashes.flow)
+    kernel.count_forwarded(service.index, index, packet.total, packet.transport.phase() == Phase::New);
+    forward(
+        kernel,
+        config,
+        ethernet,
+        packet,
+        service,
+        engine,
+        key ^ u64::from(packet.transport.source_port()),
+    )
 }
 
 #[inline(always)]
@@ -116,7 +122,7 @@ fn towards_client<K: Kernel>(
     let key = ReplyKey {
         address: packet.source(),
         port: packet.transport.source_port(),
-        protocol: packet.transport.protocol(),
+        protocol: packet.transport.protocol,
         pad: 0,
     };
     let Some(found) = kernel.reply(&key) else {

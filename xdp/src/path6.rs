@@ -38,14 +38,17 @@ fn towards_engine<K: Kernel>(
     if packet.hop_limit() <= 1 {
         return pass(kernel, Reason::TtlExpired);
     }
-    let hashes = key::hashes6(config, service, packet);
-    let phase = packet.transport.phase();
-    let Some((index, engine)) =
-        slot::choose(kernel, config, service, hashes, phase, packet.transport.closes())
-    else {
+    let key = key::key6(config, service, packet);
+    let flow = || key::flow6(config, service, packet);
+    let Some((index, engine)) = slot::choose(kernel, config, service, key, &packet.transport, flow) else {
         return drop(kernel, Reason::NoEngine);
     };
-    kernel.count_forwarded(service.index, index, packet.payload.wrapping_add(40), phase == Phase::New);
+    kernel.count_forwarded(
+        service.index,
+        index,
+        packet.payload.wrapping_add(40),
+        packet.transport.phase() == Phase::New,
+    );
     let method = if engine.method == FORWARD_INHERIT { service.forwarding } else { engine.method };
     if method == Method::Dnat as u8 {
         return by_prefix(kernel, config, ethernet, packet, (service, engine, index));
@@ -64,7 +67,10 @@ fn towards_engine<K: Kernel>(
     if method == Method::Ipip as u8 {
         let inner = (packet.payload.saturating_add(40), packet.header.load::<u32, 0>());
         link::use_hop6(&packet.header);
-        return match (encapsulate::ip6ip6(kernel, engine, inner, hashes.flow), way) {
+        return match (
+            encapsulate::ip6ip6(kernel, engine, inner, key ^ u64::from(packet.transport.source_port())),
+            way,
+        ) {
             (Ok(ethernet), Way::Link(link)) => link::send(kernel, config, &ethernet, link),
             (Ok(_), Way::Stack | Way::Local) => route(kernel),
             (Err(reason), _) => drop(kernel, reason),
@@ -107,7 +113,7 @@ fn towards_client<K: Kernel>(
     let Some((service, _)) = nat_half_parts(config.nat_prefix, packet.source()[0]) else {
         return pass(kernel, Reason::OtherTraffic);
     };
-    let Some(vip) = kernel.vip(service).filter(|vip| vip.kind != 0) else {
+    let Some(vip) = kernel.vip(service).filter(|vip| !vip.is_empty()) else {
         return pass(kernel, Reason::OtherTraffic);
     };
     let destination = packet.destination();
@@ -119,7 +125,7 @@ fn towards_client<K: Kernel>(
         return pass(kernel, Reason::TtlExpired);
     }
     kernel.count(Reason::Reply);
-    reply::rewrite6(packet, vip.vip[0], vip.port, matches!(way, Way::Link(_)));
+    reply::rewrite6(packet, vip.vip[0], vip.port(), matches!(way, Way::Link(_)));
     match way {
         Way::Link(link) => link::send(kernel, config, ethernet, link),
         Way::Stack | Way::Local => route(kernel),

@@ -7,24 +7,29 @@ use penstock_abi::{
     Config, Engine, EngineFlags, Reason, Route, SLOTS_PER_GROUP, Service, Slot, Tick, UDP_ORIGIN_TICKS,
 };
 
-use crate::{flow, kernel::Kernel, key::Hashes, parse::Phase};
+use crate::{
+    flow,
+    kernel::Kernel,
+    parse::{Phase, Transport},
+};
 
 /// Other slots looked at while neither engine nor fallback of a slot takes new flows.
 const PROBES: u32 = 4;
 const NO_ENGINE: u32 = u32::MAX;
 
-/// The engine for a packet, and its index.
+/// The engine for a packet whose key hashes to `key`, and its index. `flow` gives the hash of its flow where that has
+/// to be looked up.
 #[inline(always)]
 pub fn choose<'k, K: Kernel>(
     kernel: &'k K,
     config: &Config,
     service: &Service,
-    hashes: Hashes,
-    phase: Phase,
-    closes: bool,
+    key: u64,
+    transport: &Transport<'_>,
+    flow: impl FnOnce() -> u64,
 ) -> Option<(u16, &'k Engine)> {
     #[expect(clippy::cast_possible_truncation, reason = "the slot takes the low bits")]
-    let at = service.slot_base + (hashes.key as u32 & service.slot_mask);
+    let at = service.slot_base + (key as u32 & service.slot_mask);
     #[expect(clippy::cast_possible_truncation, reason = "four")]
     let group = kernel.routes(at / SLOTS_PER_GROUP as u32)?;
     let route = Route::in_word(group.load(), at);
@@ -32,8 +37,14 @@ pub fn choose<'k, K: Kernel>(
     if !route.is_changed() && EngineFlags(engine.flags).is_steady() {
         return Some((route.engine(), engine));
     }
-    let index =
-        in_transition(kernel, service, at, &hashes, &Moment { phase, closes, tick: Tick(config.tick) });
+    let moment = Moment {
+        key,
+        flow: flow(),
+        phase: transport.phase(),
+        closes: transport.closes(),
+        tick: Tick(config.tick),
+    };
+    let index = in_transition(kernel, service, at, &moment);
     let index = u16::try_from(index).ok()?;
     Some((index, kernel.engine(index)?))
 }
@@ -41,6 +52,8 @@ pub fn choose<'k, K: Kernel>(
 /// What a packet in a transitioning slot brings along.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
+    key: u64,
+    flow: u64,
     phase: Phase,
     closes: bool,
     tick: Tick,
@@ -48,16 +61,16 @@ struct Moment {
 
 /// Out of line, so that the stable path keeps its registers.
 #[inline(never)]
-fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, hashes: &Hashes, moment: &Moment) -> u32 {
+fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, moment: &Moment) -> u32 {
     let Some(record) = kernel.slot(at) else {
         return NO_ENGINE;
     };
     let slot = Slot::from_word(record.slot.load());
-    let Some(bucket) = kernel.flow_bucket(flow::flow_bucket(hashes.flow)) else {
+    let Some(bucket) = kernel.flow_bucket(flow::flow_bucket(moment.flow)) else {
         return NO_ENGINE;
     };
     let stamp = moment.tick.stamp();
-    let found = if moment.phase == Phase::New { None } else { flow::find(bucket, hashes.flow, stamp) };
+    let found = if moment.phase == Phase::New { None } else { flow::find(bucket, moment.flow, stamp) };
     let known = match found {
         Some(engine) => Some(engine),
         None if moment.phase == Phase::New => None,
@@ -69,7 +82,7 @@ fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, hashes: &Has
             if known.is_some() {
                 kernel.count(Reason::Reslotted);
             }
-            let Some(engine) = for_new_flow(kernel, service, slot, hashes.key) else {
+            let Some(engine) = for_new_flow(kernel, service, slot, moment.key) else {
                 return NO_ENGINE;
             };
             engine
@@ -79,15 +92,15 @@ fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, hashes: &Has
         kernel.count(Reason::FlowFound);
     } else {
         kernel.count(Reason::FlowRecorded);
-        flow::record(bucket, hashes.flow, engine, stamp);
+        flow::record(bucket, moment.flow, engine, stamp);
     }
     if engine != slot.engine && record.diverged.load() != u64::from(moment.tick.0) {
         record.diverged.store(u64::from(moment.tick.0));
     }
     if moment.closes
-        && let Some(bucket) = kernel.affinity_bucket(flow::affinity_bucket(hashes.key))
+        && let Some(bucket) = kernel.affinity_bucket(flow::affinity_bucket(moment.key))
     {
-        flow::record_confirmed(bucket, hashes.key, engine, stamp);
+        flow::record_confirmed(bucket, moment.key, engine, stamp);
     }
     u32::from(engine)
 }

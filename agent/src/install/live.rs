@@ -116,6 +116,6 @@ impl Live {
 
     fn services(&self) -> impl Iterator<Item = u16> {
         (0..u16::try_from(MAX_SERVICES).unwrap_or(u16::MAX))
-            .filter(|&index| self.maps.vips.get(usize::from(index)).kind != 0)
+            .filter(|&index| !self.maps.vips.get(usize::from(index)).is_empty())
     }
 }

@@ -286,7 +286,7 @@ impl Installer {
         let half = Placement::from_word(config.placement).half ^ 1;
         let base = half as usize * SERVICE_RECORDS;
         for position in base..base + SERVICE_RECORDS {
-            if maps.services.get(position).kind != 0 {
+            if !maps.services.get(position).is_empty() {
                 maps.services.set(position, Service::default());
             }
         }

@@ -79,9 +79,7 @@ pub(super) fn service(entry: &ServiceEntry, base: u32, slots: u32) -> Service {
     };
     Service {
         vip: vip.vip,
-        port: vip.port,
-        protocol: vip.protocol,
-        kind: vip.kind as u8,
+        tag: vip.tag(),
         slot_base: base,
         slot_mask: slots - 1,
         index: entry.index,

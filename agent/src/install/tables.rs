@@ -28,7 +28,7 @@ pub(super) type Regions = BTreeMap<u64, Region>;
 pub(super) fn recover(maps: &Maps) -> Regions {
     (0..MAX_SERVICES)
         .map(|index| maps.vips.get(index))
-        .filter(|service| service.kind != 0)
+        .filter(|service| !service.is_empty())
         .map(|service| (service.class, Region { base: service.slot_base, slots: service.slot_mask + 1 }))
         .collect()
 }

@@ -7,21 +7,11 @@ use crate::{
     parse::{Ipv4, Ipv6, Transport},
 };
 
-/// Applies a change of addresses, and writes the destination port where it differs.
+/// Applies a change of addresses, and writes the destination port.
 #[inline(always)]
-pub(super) fn patch_destination(transport: &Transport<'_>, addresses: Delta, old_port: u16, port: u16) {
-    match transport {
-        Transport::Tcp(header) => {
-            let delta = addresses.replace16(old_port, port);
-            header.store::<u16, 16>(delta.apply(header.load::<u16, 16>()));
-            header.store::<u16, 2>(port);
-        }
-        Transport::Udp(header) => {
-            let delta = addresses.replace16(old_port, port);
-            header.store::<u16, 6>(delta.apply_udp(header.load::<u16, 6>()));
-            header.store::<u16, 2>(port);
-        }
-    }
+fn patch_destination(transport: &Transport<'_>, addresses: Delta, old_port: u16, port: u16) {
+    transport.patch_checksum(addresses.replace16(old_port, port));
+    transport.set_destination_port(port);
 }
 
 /// Rewrites an IPv4 packet to the engine's address and port, without its TTL if the stack routes it.
@@ -35,7 +25,7 @@ pub fn rewrite4(packet: &Ipv4<'_>, service: &Service, engine: &Engine, uses_hop:
     } else {
         packet.header.store::<u16, 10>(delta.apply(packet.header.load::<u16, 10>()));
     }
-    patch_destination(&packet.transport, delta, service.port, engine.port);
+    patch_destination(&packet.transport, delta, service.port(), engine.port);
 }
 
 /// The destination of the prefix form: `nat_prefix : service : engine`, then the low half of the VIP as it was.
@@ -64,5 +54,5 @@ pub fn rewrite6(packet: &Ipv6<'_>, half: u64, service: &Service, engine: &Engine
     if uses_hop {
         link::use_hop6(&packet.header);
     }
-    patch_destination(&packet.transport, delta, service.port, engine.port);
+    patch_destination(&packet.transport, delta, service.port(), engine.port);
 }

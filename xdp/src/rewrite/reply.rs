@@ -7,18 +7,8 @@ use crate::{
 
 #[inline(always)]
 fn patch_source(transport: &Transport<'_>, addresses: Delta, old_port: u16, port: u16) {
-    match transport {
-        Transport::Tcp(header) => {
-            let delta = addresses.replace16(old_port, port);
-            header.store::<u16, 16>(delta.apply(header.load::<u16, 16>()));
-            header.store::<u16, 0>(port);
-        }
-        Transport::Udp(header) => {
-            let delta = addresses.replace16(old_port, port);
-            header.store::<u16, 6>(delta.apply_udp(header.load::<u16, 6>()));
-            header.store::<u16, 0>(port);
-        }
-    }
+    transport.patch_checksum(addresses.replace16(old_port, port));
+    transport.set_source_port(port);
 }
 
 /// Gives an IPv4 reply the VIP and its port, in wire order.

@@ -34,7 +34,9 @@ fn add(traffic: *mut Traffic, bytes: u16, new_flow: bool) {
     let traffic = unsafe { &mut *traffic };
     bump(&mut traffic.packets, 1);
     bump(&mut traffic.bytes, u64::from(bytes));
-    bump(&mut traffic.new_flows, u64::from(new_flow));
+    if new_flow {
+        bump(&mut traffic.new_flows, 1);
+    }
 }
 
 impl Kernel for Packet {
