@@ -7,7 +7,7 @@ use crate::HashKey;
 /// | offset | bytes | field        | meaning                                                                 |
 /// |-------:|------:|--------------|-------------------------------------------------------------------------|
 /// |      0 |    32 | `hash_key`   | [`HashKey`] expanded from the fleet's secret                             |
-/// |     32 |     8 | `placement`  | [`Placement`] of the services in force, written as one u64               |
+/// |     32 |     8 | `placement`  | [`Placement`] of the services in force, written at once                  |
 /// |     40 |     8 | `epoch`      | epoch of the snapshot in force; written last                             |
 /// |     48 |     4 | `nat_prefix` | upper 32 bits of the prefixes of IPv6 `dnat`, wire order; 0 = none       |
 /// |     52 |     4 | `flags`      | [`FLAG_REDIRECT_ONLY`], [`FLAG_RESET_LOST`]                              |
@@ -37,26 +37,27 @@ pub const FLAG_REDIRECT_ONLY: u32 = 1;
 /// TCP flows of an engine that is out are reset, not re-slotted.
 pub const FLAG_RESET_LOST: u32 = 1 << 1;
 
-/// Which half of `SERVICES` is in force, and the seed by which it was placed.
+/// Which half of `SERVICES` is in force, and the factor by which it was placed: one word, so that both change at once.
 ///
-/// | bits     | field  | meaning                                    |
-/// |---------:|--------|--------------------------------------------|
-/// | 32 to 63 | `half` | 0 or 1                                     |
-/// |  0 to 31 | `seed` | of [`crate::Service::position`]            |
+/// | bits     | field    | meaning                                                     |
+/// |---------:|----------|-------------------------------------------------------------|
+/// |       63 | `half`   | 0 or 1                                                      |
+/// |  0 to 63 | `factor` | of [`crate::Vip::position`]; odd, the half's bit in it       |
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Placement {
-    pub half: u32,
-    pub seed: u32,
-}
+pub struct Placement(pub u64);
 
 impl Placement {
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "takes 32 bits at a time")]
-    pub const fn from_word(word: u64) -> Self {
-        Self { half: (word >> 32) as u32, seed: word as u32 }
+    const HALF: u32 = 63;
+
+    /// The factor number `tries` for a half: odd multiples of the golden ratio.
+    pub const fn of(half: u32, tries: u32) -> Self {
+        let factor = (2 * tries as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self(factor << 1 >> 1 | (half as u64) << Self::HALF)
     }
 
-    pub const fn to_word(self) -> u64 {
-        (self.half as u64) << 32 | self.seed as u64
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "one bit")]
+    pub const fn half(self) -> u32 {
+        (self.0 >> Self::HALF) as u32
     }
 }

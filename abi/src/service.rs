@@ -1,6 +1,6 @@
 use bytemuck::{Pod, Zeroable};
 
-use crate::SERVICE_RECORDS;
+use crate::{Placement, SERVICE_RECORDS};
 
 /// Value of the `SERVICES` and `VIPS` maps: one VIP, port and protocol, in one cache line.
 ///
@@ -81,15 +81,15 @@ impl Vip {
     }
 
     /// Where its record stands in a half of `SERVICES`: the top bits of a product, on which all bits of the address
-    /// bear, with a factor that the seed varies.
+    /// bear.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a position is below SERVICE_RECORDS")]
-    pub const fn position(&self, seed: u32) -> u32 {
+    pub const fn position(&self, placement: Placement) -> u32 {
         const FIRST: u64 = 0x9fb2_1c65_1e98_df25;
         const SECOND: u64 = 0xd6e8_feb8_6659_fd93;
         const SHIFT: u32 = u64::BITS - SERVICE_RECORDS.trailing_zeros();
         let mixed = self.vip[0] ^ (self.tag() as u64).wrapping_mul(FIRST) ^ self.vip[1].wrapping_mul(SECOND);
-        (mixed.wrapping_mul(SECOND ^ ((seed as u64) << 1)) >> SHIFT) as u32
+        (mixed.wrapping_mul(placement.0) >> SHIFT) as u32
     }
 }
 
@@ -114,14 +114,14 @@ impl Service {
     }
 }
 
-/// A seed under which no two of `vips` share a position, at or after `first`; `None` after 2^16 tries.
+/// A placement in `half` under which no two of `vips` share a position; `None` after 2^16 tries.
 ///
 /// 256 services on 4,096 positions succeed once in about 3,000 tries, most of which end early.
-pub fn place(vips: &[Vip], first: u32) -> Option<u32> {
-    (0..1 << 16).map(|tries| first.wrapping_add(tries)).find(|&seed| {
+pub fn place(vips: &[Vip], half: u32) -> Option<Placement> {
+    (0..1 << 16).map(|tries| Placement::of(half, tries)).find(|&placement| {
         let mut taken = [0_u64; SERVICE_RECORDS / 64];
         vips.iter().all(|vip| {
-            let position = vip.position(seed) as usize;
+            let position = vip.position(placement) as usize;
             let free = taken[position / 64] >> (position % 64) & 1 == 0;
             taken[position / 64] |= 1 << (position % 64);
             free
@@ -147,10 +147,12 @@ mod tests {
             })
             .collect();
 
-        let seed = place(&vips, 1).unwrap();
+        for half in 0..2 {
+            let placement = place(&vips, half).unwrap();
 
-        let positions: HashSet<_> = vips.iter().map(|vip| vip.position(seed)).collect();
-        assert_eq!(positions.len(), vips.len());
+            let positions: HashSet<_> = vips.iter().map(|vip| vip.position(placement)).collect();
+            assert_eq!((placement.half(), positions.len()), (half, vips.len()));
+        }
     }
 
     #[test]

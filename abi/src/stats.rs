@@ -74,8 +74,6 @@ reasons! {
     Shed = "shed",
     /// A new flow that went to another engine than its slot's.
     Diverted = "diverted",
-    /// A flow found in the flow cache.
-    FlowFound = "flow_found",
     /// A flow recorded in the flow cache.
     FlowRecorded = "flow_recorded",
     /// A new flow that followed its conversation's affinity.

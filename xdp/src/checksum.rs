@@ -26,6 +26,12 @@ impl Delta {
         Self(self.0 + halves(!old) + halves(new))
     }
 
+    /// A word that becomes smaller by `less`, without a borrow: what it was does not matter.
+    #[inline(always)]
+    pub fn decrease16(self, less: u16) -> Self {
+        Self(self.0 + u64::from(!less))
+    }
+
     /// The checksum after the replacement.
     #[inline(always)]
     #[must_use]
@@ -52,11 +58,10 @@ fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
 }
 
-/// Sums below 2^48 to 16 bits.
+/// Sums below 2^36 to 16 bits: at most 0x10fffe after the first step, 0x1000f after the second.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the last step leaves at most 16 bits")]
 pub const fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16

@@ -22,37 +22,54 @@ pub const fn affinity_bucket(hash: u64) -> u32 {
     (hash.wrapping_mul(SPREAD) >> (64 - AFFINITY_BUCKETS.trailing_zeros())) as u32
 }
 
+/// A flow found in its bucket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Found {
+    pub engine: u16,
+    /// Its stamp changed, or it moved to the confirmed ways: not more than once in 16 s for each flow.
+    pub refreshed: bool,
+}
+
 /// Finds an entry and brings its stamp up to date. An entry seen once moves to the confirmed ways.
 #[inline(always)]
-pub fn find(bucket: &[SharedWord; WAYS], hash: u64, now: u8) -> Option<u16> {
-    for way in 0..WAYS {
-        let entry = Entry(bucket[way].load());
-        if !entry.is_of(hash) {
-            continue;
+pub fn find(bucket: &[SharedWord; WAYS], hash: u64, now: u8) -> Option<Found> {
+    for word in bucket.iter().skip(UNCONFIRMED_WAYS) {
+        let entry = Entry(word.load());
+        if entry.is_of(hash) {
+            let refreshed = entry.stamp() != now;
+            if refreshed {
+                word.store(Entry::new(hash, entry.engine(), now).0);
+            }
+            return Some(Found { engine: entry.engine(), refreshed });
         }
-        let fresh = Entry::new(hash, entry.engine(), now);
-        if way < UNCONFIRMED_WAYS {
+    }
+    for word in bucket.iter().take(UNCONFIRMED_WAYS) {
+        let entry = Entry(word.load());
+        if entry.is_of(hash) {
             let place = oldest::<UNCONFIRMED_WAYS, WAYS>(bucket, now);
-            bucket[place & (WAYS - 1)].store(fresh.0);
-            bucket[way].store(0);
-        } else if entry.0 != fresh.0 {
-            bucket[way].store(fresh.0);
+            bucket[place & (WAYS - 1)].store(Entry::new(hash, entry.engine(), now).0);
+            word.store(0);
+            return Some(Found { engine: entry.engine(), refreshed: true });
         }
-        return Some(entry.engine());
     }
     None
 }
 
-/// Records a flow seen for the first time, in place of the oldest such flow. Confirmed flows stay.
+/// Records a flow seen for the first time, in place of the oldest such flow. Confirmed flows stay, unless it is one of
+/// them that begins anew.
 #[inline(always)]
 pub fn record(bucket: &[SharedWord; WAYS], hash: u64, engine: u16, now: u8) {
-    put::<0, UNCONFIRMED_WAYS>(bucket, hash, engine, now);
+    let known = (0..WAYS).find(|&way| Entry(bucket[way & (WAYS - 1)].load()).is_of(hash));
+    let place = known.unwrap_or_else(|| oldest::<0, UNCONFIRMED_WAYS>(bucket, now));
+    bucket[place & (WAYS - 1)].store(Entry::new(hash, engine, now).0);
 }
 
-/// Records an affinity, or replaces a confirmed flow.
+/// Records an affinity, or replaces a confirmed flow: where it stands already, else in place of the oldest.
 #[inline(always)]
 pub fn record_confirmed(bucket: &[SharedWord; WAYS], hash: u64, engine: u16, now: u8) {
-    put::<UNCONFIRMED_WAYS, WAYS>(bucket, hash, engine, now);
+    let known = (UNCONFIRMED_WAYS..WAYS).find(|&way| Entry(bucket[way & (WAYS - 1)].load()).is_of(hash));
+    let place = known.unwrap_or_else(|| oldest::<UNCONFIRMED_WAYS, WAYS>(bucket, now));
+    bucket[place & (WAYS - 1)].store(Entry::new(hash, engine, now).0);
 }
 
 /// Reads an entry without a trace.
@@ -65,23 +82,6 @@ pub fn peek(bucket: &[SharedWord; WAYS], hash: u64) -> Option<u16> {
         }
     }
     None
-}
-
-#[inline(always)]
-fn put<const FIRST: usize, const END: usize>(bucket: &[SharedWord; WAYS], hash: u64, engine: u16, now: u8) {
-    let place = place_of::<FIRST, END>(bucket, hash, now);
-    bucket[place & (WAYS - 1)].store(Entry::new(hash, engine, now).0);
-}
-
-/// The way that holds `hash` already, else an empty one, else the oldest.
-#[inline(always)]
-fn place_of<const FIRST: usize, const END: usize>(bucket: &[SharedWord; WAYS], hash: u64, now: u8) -> usize {
-    for (way, word) in bucket.iter().enumerate().take(END).skip(FIRST) {
-        if Entry(word.load()).is_of(hash) {
-            return way;
-        }
-    }
-    oldest::<FIRST, END>(bucket, now)
 }
 
 #[inline(always)]
@@ -109,21 +109,33 @@ mod tests {
 
     /// A hash with `tag` in the bits that an entry keeps.
     fn hash(tag: u64) -> u64 {
-        tag << 24 | 0x00_5678
+        tag << 25 | 0x00_5678
     }
 
     #[test]
     fn a_flood_of_new_flows_leaves_confirmed_flows_in_place() {
         let bucket = empty();
         record(&bucket, hash(1), 11, 0);
-        assert_eq!(find(&bucket, hash(1), 0), Some(11));
+        assert_eq!(find(&bucket, hash(1), 0), Some(Found { engine: 11, refreshed: true }));
 
         for flood in 1000..2000 {
             record(&bucket, hash(flood), 99, 1);
         }
 
-        assert_eq!(find(&bucket, hash(1), 2), Some(11));
+        assert_eq!(find(&bucket, hash(1), 2), Some(Found { engine: 11, refreshed: true }));
+        assert_eq!(find(&bucket, hash(1), 2), Some(Found { engine: 11, refreshed: false }));
         assert_eq!(find(&bucket, hash(1000), 2), None);
+    }
+
+    #[test]
+    fn a_confirmed_flow_that_begins_anew_has_its_new_engine_only() {
+        let bucket = empty();
+        record_confirmed(&bucket, hash(1), 5, 0);
+
+        record(&bucket, hash(1), 6, 1);
+
+        assert_eq!(find(&bucket, hash(1), 1).map(|found| found.engine), Some(6));
+        assert_eq!(bucket.iter().filter(|way| way.load() != 0).count(), 1);
     }
 
     #[test]
@@ -132,7 +144,7 @@ mod tests {
         for flow in 0..6 {
             record_confirmed(&bucket, hash(flow + 1), 7, 10 + flow.to_le_bytes()[0]);
         }
-        assert_eq!(find(&bucket, hash(1), 20), Some(7));
+        assert_eq!(find(&bucket, hash(1), 20).map(|found| found.engine), Some(7));
 
         record_confirmed(&bucket, hash(50), 8, 21);
 

@@ -36,10 +36,10 @@ pub fn service6<'k, K: Kernel>(kernel: &'k K, config: &Config, packet: &Ipv6<'_>
 
 #[inline(always)]
 fn find<'k, K: Kernel>(kernel: &'k K, config: &Config, vip: &Vip) -> Option<&'k Service> {
-    let placement = Placement::from_word(config.placement);
+    let placement = Placement(config.placement);
     #[expect(clippy::cast_possible_truncation, reason = "4,096 records")]
-    let base = (placement.half & 1) * SERVICE_RECORDS as u32;
-    let service = kernel.service_record(base + vip.position(placement.seed))?;
+    let base = placement.half() * SERVICE_RECORDS as u32;
+    let service = kernel.service_record(base + vip.position(placement))?;
     service.is(vip).then_some(service)
 }
 

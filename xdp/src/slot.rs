@@ -4,7 +4,8 @@
 //! table of packet against slot is the contract.
 
 use penstock_abi::{
-    Config, Engine, EngineFlags, Reason, Route, SLOTS_PER_GROUP, Service, Slot, Tick, UDP_ORIGIN_TICKS,
+    Config, Engine, EngineFlags, MAX_SLOTS, Reason, Route, SLOTS_PER_GROUP, Service, Slot, Tick,
+    UDP_ORIGIN_TICKS,
 };
 
 use crate::{
@@ -44,7 +45,22 @@ pub fn choose<'k, K: Kernel>(
         closes: transport.closes(),
         tick: Tick(config.tick),
     };
-    let index = in_transition(kernel, service, at, &moment);
+    let bucket = kernel.flow_bucket(flow::flow_bucket(moment.flow))?;
+    let found = match moment.phase {
+        Phase::New => None,
+        Phase::Established | Phase::Datagram => flow::find(bucket, moment.flow, moment.tick.stamp()),
+    };
+    if let Some(found) = found
+        && !moment.closes
+        && let Some(engine) = kernel.engine(found.engine)
+        && EngineFlags(engine.flags).keeps_flows()
+    {
+        if found.refreshed && found.engine != route.engine() {
+            mark_diverged(kernel, at, moment.tick);
+        }
+        return Some((found.engine, engine));
+    }
+    let index = decide(kernel, service, at | if found.is_some() { FOUND } else { 0 }, &moment);
     let index = u16::try_from(index).ok()?;
     Some((index, kernel.engine(index)?))
 }
@@ -59,42 +75,48 @@ struct Moment {
     tick: Tick,
 }
 
-/// Out of line, so that the stable path keeps its registers.
+/// Slots are fewer, so this bit of their number is free for a mark: the flow has a record, of an engine that may be
+/// out.
+const FOUND: u32 = 1 << 31;
+const _: () = assert!(MAX_SLOTS < FOUND as usize);
+
+#[inline(always)]
+fn mark_diverged<K: Kernel>(kernel: &K, at: u32, tick: Tick) {
+    if let Some(record) = kernel.slot(at) {
+        record.diverged.store(u64::from(tick.0));
+    }
+}
+
+/// The engine of a packet whose flow has no record, or ends. Out of line, so that the other packets keep their
+/// registers.
 #[inline(never)]
-fn in_transition<K: Kernel>(kernel: &K, service: &Service, at: u32, moment: &Moment) -> u32 {
-    let Some(record) = kernel.slot(at) else {
+fn decide<K: Kernel>(kernel: &K, service: &Service, at_and_mark: u32, moment: &Moment) -> u32 {
+    let (at, found) = (at_and_mark & !FOUND, at_and_mark & FOUND != 0);
+    let (Some(record), Some(bucket)) = (kernel.slot(at), kernel.flow_bucket(flow::flow_bucket(moment.flow)))
+    else {
         return NO_ENGINE;
     };
     let slot = Slot::from_word(record.slot.load());
-    let Some(bucket) = kernel.flow_bucket(flow::flow_bucket(moment.flow)) else {
+    let stamp = moment.tick.stamp();
+    let known = match moment.phase {
+        Phase::New => None,
+        _ if found => flow::peek(bucket, moment.flow),
+        _ => Some(unrecorded(slot, moment)),
+    };
+    let kept = known.filter(|&engine| flags(kernel, engine).keeps_flows());
+    if kept.is_none() && known.is_some() {
+        kernel.count(Reason::Reslotted);
+    }
+    let Some(engine) = kept.or_else(|| for_new_flow(kernel, service, slot, moment.key)) else {
         return NO_ENGINE;
     };
-    let stamp = moment.tick.stamp();
-    let found = if moment.phase == Phase::New { None } else { flow::find(bucket, moment.flow, stamp) };
-    let known = match found {
-        Some(engine) => Some(engine),
-        None if moment.phase == Phase::New => None,
-        None => Some(unrecorded(slot, moment)),
-    };
-    let engine = match known.filter(|&engine| flags(kernel, engine).keeps_flows()) {
-        Some(engine) => engine,
-        None => {
-            if known.is_some() {
-                kernel.count(Reason::Reslotted);
-            }
-            let Some(engine) = for_new_flow(kernel, service, slot, moment.key) else {
-                return NO_ENGINE;
-            };
-            engine
-        }
-    };
-    if found == Some(engine) {
-        kernel.count(Reason::FlowFound);
-    } else {
+    if found && kept.is_none() {
+        flow::record_confirmed(bucket, moment.flow, engine, stamp);
+    } else if !found {
         kernel.count(Reason::FlowRecorded);
         flow::record(bucket, moment.flow, engine, stamp);
     }
-    if engine != slot.engine && record.diverged.load() != u64::from(moment.tick.0) {
+    if engine != slot.engine {
         record.diverged.store(u64::from(moment.tick.0));
     }
     if moment.closes

@@ -56,10 +56,9 @@ impl Live {
     /// The record in force of a VIP, port and protocol.
     pub fn service(&self, vip: Vip, port: u16, protocol: Protocol) -> Option<Service> {
         let wanted = vip_of(vip, port, protocol);
-        let placement = Placement::from_word(self.maps.config.get(0).placement);
-        let half = placement.half as usize & 1;
-        let record =
-            self.maps.services.get(half * SERVICE_RECORDS + wanted.position(placement.seed) as usize);
+        let placement = Placement(self.maps.config.get(0).placement);
+        let half = placement.half() as usize;
+        let record = self.maps.services.get(half * SERVICE_RECORDS + wanted.position(placement) as usize);
         record.is(&wanted).then_some(record)
     }
 

@@ -133,13 +133,13 @@ impl Installer {
         let now = self.now();
         let plans = self.plan(snapshot, now)?;
         let replies = records::replies(snapshot)?;
-        let seed = self.seed(snapshot)?;
+        let placement = self.place(snapshot)?;
         self.write_replies(&replies)?;
         self.targets = engines::targets(snapshot);
         self.write_engines(snapshot, now);
         let written_slots = plans.iter().map(|plan| tables::write(&self.live.maps, plan)).sum();
         self.regions = plans.iter().map(|plan| (plan.class, plan.region)).collect();
-        self.write_services(snapshot, seed);
+        self.write_services(snapshot, placement);
         self.remove_stale(snapshot, &replies)?;
         let epoch = snapshot.epoch;
         self.live.maps.config.publish(0, offset_of!(Config, epoch), epoch.0);
@@ -208,16 +208,16 @@ impl Installer {
         })
     }
 
-    /// The seed in force if it still places all services, else another.
-    fn seed(&self, snapshot: &Snapshot) -> Result<u32, InstallError> {
+    /// Where the services of a snapshot stand in the half of `SERVICES` that is not in force.
+    fn place(&self, snapshot: &Snapshot) -> Result<Placement, InstallError> {
         let vips: Vec<Vip> = snapshot
             .services
             .iter()
             .map(|entry| records::vip_of(entry.vip, entry.port, entry.protocol))
             .collect();
-        let current = Placement::from_word(self.live.maps.config.get(0).placement).seed;
+        let half = Placement(self.live.maps.config.get(0).placement).half() ^ 1;
         let count = vips.len();
-        place(&vips, current).ok_or(InstallError::TooLarge { what: "services", count, limit: MAX_SERVICES })
+        place(&vips, half).ok_or(InstallError::TooLarge { what: "services", count, limit: MAX_SERVICES })
     }
 
     fn write_replies(&mut self, replies: &BTreeMap<[u8; 8], Reply>) -> Result<(), InstallError> {
@@ -280,11 +280,10 @@ impl Installer {
     }
 
     /// Writes the half of `SERVICES` that is not in force, and puts it in force at once.
-    fn write_services(&self, snapshot: &Snapshot, seed: u32) {
+    fn write_services(&self, snapshot: &Snapshot, placement: Placement) {
         let maps = &self.live.maps;
         let config = maps.config.get(0);
-        let half = Placement::from_word(config.placement).half ^ 1;
-        let base = half as usize * SERVICE_RECORDS;
+        let base = placement.half() as usize * SERVICE_RECORDS;
         for position in base..base + SERVICE_RECORDS {
             if !maps.services.get(position).is_empty() {
                 maps.services.set(position, Service::default());
@@ -296,7 +295,7 @@ impl Installer {
             let earlier = maps.vips.get(usize::from(entry.index));
             let record = Service { shed_below: earlier.shed_below, ..self.service(entry, *region) };
             let vip = records::vip_of(entry.vip, entry.port, entry.protocol);
-            maps.services.set(base + vip.position(seed) as usize, record);
+            maps.services.set(base + vip.position(placement) as usize, record);
             by_index.insert(usize::from(entry.index), record);
         }
         for index in 0..MAX_SERVICES {
@@ -307,7 +306,7 @@ impl Installer {
         }
         let nat_prefix = snapshot.nat_prefix.map_or(0, u32::from_ne_bytes);
         maps.config.set(0, Config { hash_key: HashKey::expand(snapshot.secret), nat_prefix, ..config });
-        maps.config.publish(0, offset_of!(Config, placement), Placement { half, seed }.to_word());
+        maps.config.publish(0, offset_of!(Config, placement), placement.0);
     }
 
     fn service(&self, entry: &penstock_wire::ServiceEntry, region: Region) -> Service {

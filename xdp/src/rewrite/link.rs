@@ -20,14 +20,12 @@ pub fn send<K: Kernel>(kernel: &K, config: &Config, ethernet: &Window<'_, 14>, l
     Verdict::Redirect { ifindex: link.ifindex }
 }
 
-/// Decrements the TTL of an IPv4 header and corrects its checksum, which also changes by `delta`.
+/// Decrements the TTL of an IPv4 header, which is above zero, and corrects its checksum, which also changes by `delta`.
 #[inline(always)]
 pub fn use_hop4(header: &Window<'_, 20>, delta: Delta) {
-    let old = header.load::<u16, 8>();
-    let [ttl, protocol] = old.to_ne_bytes();
-    let new = u16::from_ne_bytes([ttl.wrapping_sub(1), protocol]);
-    let checksum = delta.replace16(old, new).apply(header.load::<u16, 10>());
-    header.store::<u8, 8>(ttl.wrapping_sub(1));
+    const ONE_HOP: u16 = u16::from_ne_bytes([1, 0]);
+    let checksum = delta.decrease16(ONE_HOP).apply(header.load::<u16, 10>());
+    header.store::<u8, 8>(header.load::<u8, 8>().wrapping_sub(1));
     header.store::<u16, 10>(checksum);
 }
 
