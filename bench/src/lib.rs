@@ -2,6 +2,7 @@
 //!
 //! A suite is a module with `pub fn run(&Options) -> anyhow::Result<Vec<Row>>`, registered in `suite`.
 pub mod delivery;
+pub mod demo;
 pub mod engine;
 pub mod load;
 pub mod row;

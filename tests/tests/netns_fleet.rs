@@ -62,14 +62,15 @@ fn the_split_follows_the_assignment_and_a_killed_controller_loses_no_request() {
         ipv4_share: 0.2,
         even: true,
         output_tokens: Some(1),
-        rate: 1.0,
+        prefill_seconds: BTreeMap::new(),
     };
 
+    // The controller comes back under load: the seconds without any would count in its measured demand for a while.
+    control.pause_controller(&mut testbed.run).unwrap();
     let start = Instant::now();
-    let loads = testbed.start_clients("load", clients).unwrap();
-    // Demand is measured afresh under load: the seconds without any would count for a while.
+    let loads = testbed.start_clients("load", &clients).unwrap();
     wait_until(start + Duration::from_millis(1_500));
-    testbed.restart_controller(&mut control).unwrap();
+    testbed.resume_controller(&mut control).unwrap();
     wait_until(start + Duration::from_secs(20));
     control.controller(&mut testbed.run).kill().unwrap();
     for load in &loads {

@@ -36,6 +36,9 @@ struct Arguments {
     /// Arrivals end after so many requests.
     #[arg(long, default_value_t = u64::MAX)]
     requests: u64,
+    /// Requests to begin with, of spread lengths, as if the load had run for long. They are not recorded.
+    #[arg(long, default_value_t = 0)]
+    prefill: u32,
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Space arrivals evenly instead of by a Poisson process.
@@ -105,6 +108,7 @@ fn plan(arguments: &Arguments) -> anyhow::Result<Plan> {
         mean_turns: arguments.turns,
         length: seconds("--seconds", arguments.seconds)?,
         requests: arguments.requests,
+        prefill: arguments.prefill,
         timeout: seconds("--timeout-seconds", arguments.timeout_seconds)?,
     })
 }

@@ -6,7 +6,7 @@ pub mod config;
 pub mod curve;
 pub mod headers;
 mod metrics;
-mod replica;
+pub(crate) mod replica;
 mod request;
 mod server;
 

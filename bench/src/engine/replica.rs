@@ -14,21 +14,21 @@ const HALVINGS: u32 = 30;
 const ROUNDING: f64 = 1e-9;
 
 /// Identifies a request within the replica's owner.
-pub(super) type RequestId = u64;
+pub(crate) type RequestId = u64;
 
 /// What has become due since the last look.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Progress {
-    pub(super) request: RequestId,
+pub(crate) struct Progress {
+    pub(crate) request: RequestId,
     /// Tokens to send now.
-    pub(super) tokens: u32,
+    pub(crate) tokens: u32,
     /// The request is over with these tokens, and has left the replica.
-    pub(super) finished: bool,
+    pub(crate) finished: bool,
 }
 
 /// An engine's state.
 #[derive(Clone, Debug)]
-pub(super) struct Replica {
+pub(crate) struct Replica {
     profile: Profile,
     running: Vec<Running>,
     waiting: VecDeque<(RequestId, Shape)>,
@@ -53,37 +53,37 @@ struct Running {
 }
 
 impl Replica {
-    pub(super) const fn new(profile: Profile) -> Self {
+    pub(crate) const fn new(profile: Profile) -> Self {
         Self { profile, running: Vec::new(), waiting: VecDeque::new(), utilisation: 0.0, full_rate: 0.0 }
     }
 
-    pub(super) const fn utilisation(&self) -> f64 {
+    pub(crate) const fn utilisation(&self) -> f64 {
         self.utilisation
     }
 
-    pub(super) fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.running.len()
     }
 
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Takes a request in: it starts at once unless others wait or the engine is full.
-    pub(super) fn submit(&mut self, request: RequestId, shape: Shape, now: Instant) {
+    pub(crate) fn submit(&mut self, request: RequestId, shape: Shape, now: Instant) {
         self.waiting.push_back((request, shape));
         self.admit(now);
     }
 
     /// Forgets a request whose client has gone.
-    pub(super) fn cancel(&mut self, request: RequestId, now: Instant) {
+    pub(crate) fn cancel(&mut self, request: RequestId, now: Instant) {
         self.waiting.retain(|(waiting, _)| *waiting != request);
         self.running.retain(|running| running.request != request);
         self.admit(now);
     }
 
     /// Brings every running request up to `now`, appends what has become due, and starts what can start.
-    pub(super) fn advance(&mut self, now: Instant, due: &mut Vec<Progress>) {
+    pub(crate) fn advance(&mut self, now: Instant, due: &mut Vec<Progress>) {
         let mut left = false;
         for running in &mut self.running {
             running.advance(&self.profile, self.utilisation, now);

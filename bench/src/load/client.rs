@@ -2,6 +2,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -64,19 +65,29 @@ impl Sources {
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Prompt {
-    head: String,
-    filler: String,
+    model: String,
+    stream: bool,
+    output_tokens: u32,
+    filler: Rc<str>,
     prompt_bytes: usize,
 }
 
 impl Prompt {
     /// A chat request of `prompt_tokens` (4 bytes each) and `output_tokens`.
     pub fn new(model: &str, prompt_tokens: usize, output_tokens: u32, stream: bool) -> Self {
-        let head = format!(
-            r#"{{"model":"{model}","stream":{stream},"max_tokens":{output_tokens},"messages":[{{"role":"user","content":""#
-        );
         let prompt_bytes = 4 * prompt_tokens;
-        Self { head, filler: "and so on ".repeat(prompt_bytes / 10 + 1), prompt_bytes }
+        let filler = Rc::from("and so on ".repeat(prompt_bytes / 10 + 1));
+        Self { model: model.to_owned(), stream, output_tokens, filler, prompt_bytes }
+    }
+
+    pub const fn output_tokens(&self) -> u32 {
+        self.output_tokens
+    }
+
+    /// The same prompt for another number of output tokens.
+    #[must_use]
+    pub fn with_output(&self, output_tokens: u32) -> Self {
+        Self { output_tokens, ..self.clone() }
     }
 
     fn request(&self, host: SocketAddr, turn: Turn) -> String {
@@ -84,11 +95,14 @@ impl Prompt {
         let missing = self.prompt_bytes.saturating_sub(content.len());
         content.push_str(&self.filler[..missing]);
         content.truncate(self.prompt_bytes);
-        let length = self.head.len() + content.len() + 4;
+        let Self { model, stream, output_tokens, .. } = self;
+        let head = format!(
+            r#"{{"model":"{model}","stream":{stream},"max_tokens":{output_tokens},"messages":[{{"role":"user","content":""#
+        );
+        let length = head.len() + content.len() + 4;
         format!(
             "POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\n\r\n{}{content}\"}}]}}",
-            self.head
+             content-length: {length}\r\n\r\n{head}{content}\"}}]}}"
         )
     }
 }

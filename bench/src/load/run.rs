@@ -16,9 +16,12 @@ use tokio::{
 use super::{
     client::{Prompt, Sources, Target, request},
     record::{Failure, Outcome, Record},
-    schedule::{Arrivals, Conversations, Turn},
+    schedule::{Arrivals, Conversations, Random, Turn},
     summary::Summary,
 };
+
+/// Prefilled requests are spread over this time, so that they do not arrive as one burst.
+const PREFILL_TIME: Duration = Duration::from_millis(500);
 
 /// What to send.
 #[derive(Clone, Debug)]
@@ -35,6 +38,9 @@ pub struct Plan {
     /// Arrivals end after this time or this number of requests, whichever comes first.
     pub length: Duration,
     pub requests: u64,
+    /// Requests that are sent at the start beside the others, with as many output tokens as are left of a request found
+    /// at a random moment: the load then begins as if it had run for long. They are not recorded.
+    pub prefill: u32,
     /// A request that has no complete answer after this time counts as failed.
     pub timeout: Duration,
 }
@@ -71,6 +77,20 @@ pub fn run(plan: Plan, records: Option<&Path>) -> io::Result<Summary> {
 async fn send(plan: Rc<Plan>, state: Rc<RefCell<State>>) {
     let start = Instant::now();
     let mut requests = JoinSet::new();
+    let mut random = Random::new(!plan.seed);
+    for number in 0..plan.prefill {
+        let at = PREFILL_TIME.mul_f64(f64::from(number) / f64::from(plan.prefill));
+        let turn = Turn { key: random.bits(), number: 1 };
+        let left = 1 + random.below(plan.prompt.output_tokens() as usize);
+        let output_tokens = u32::try_from(left).expect("it is at most a u32");
+        let prompt = plan.prompt.with_output(output_tokens);
+        let (target, sources) = (plan.target, plan.sources);
+        requests.spawn_local(async move {
+            time::sleep_until((start + at).into()).await;
+            // It only occupies an engine: what becomes of it does not matter.
+            drop(request(target, sources, &prompt, turn, start + at).await);
+        });
+    }
     let arrivals =
         if plan.even { Arrivals::even(plan.rate) } else { Arrivals::poisson(plan.seed, plan.rate) };
     let arrivals = arrivals.take_while(|at| *at < plan.length);

@@ -13,7 +13,7 @@ use penstock_agent::{
 };
 use penstock_controller::fleet::settings::PolicyName;
 use penstock_tests::{HarnessError, Process, ProcessId, Run};
-use penstock_wire::{EngineId, FrontendId, Snapshot};
+use penstock_wire::{ClassId, EngineId, FrontendId, Snapshot};
 use serde::Serialize;
 
 use super::{
@@ -44,9 +44,10 @@ pub enum ControlError {
 pub struct Control {
     name: String,
     fleet_file: PathBuf,
+    controller_socket: PathBuf,
     policy: PolicyName,
     controller: ProcessId,
-    restarts: u32,
+    starts: u32,
     pub agents: Vec<AgentNode>,
 }
 
@@ -108,7 +109,16 @@ impl Control {
             agents.push(start_agent(run, setup, host, tls, &folder, name)?);
         }
         let controller = start_controller(run, setup, name, 0, &fleet_file, policy)?;
-        let control = Self { name: name.to_owned(), fleet_file, policy, controller, restarts: 0, agents };
+        let controller_socket = state_dir.join("admin.sock");
+        let control = Self {
+            name: name.to_owned(),
+            fleet_file,
+            controller_socket,
+            policy,
+            controller,
+            starts: 0,
+            agents,
+        };
         let mut needed: Vec<_> = control.agents.iter().map(|agent| agent.process).collect();
         needed.push(controller);
         run.eventually("first snapshot on every host", FIRST_SNAPSHOT, &needed, || {
@@ -122,17 +132,29 @@ impl Control {
         &self.fleet_file
     }
 
+    /// Where the controller answers questions.
+    pub fn controller_socket(&self) -> &Path {
+        &self.controller_socket
+    }
+
     pub fn controller<'r>(&self, run: &'r mut Run) -> &'r mut Process {
         run.process(self.controller)
     }
 
-    /// Starts the controller anew, with the state of the one before. It measures demand afresh.
-    pub(super) fn restart_controller(&mut self, run: &mut Run, setup: &Setup) -> Result<(), ControlError> {
+    /// Ends the controller; the agents go on with what they hold.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn pause_controller(&mut self, run: &mut Run) -> Result<(), HarnessError> {
         run.process(self.controller).signal(Signal::SIGTERM)?;
-        run.process(self.controller).wait_end(END)?;
-        self.restarts += 1;
+        run.process(self.controller).wait_end(END).map(drop)
+    }
+
+    /// Starts the controller again, with its state. It measures demand afresh.
+    pub(super) fn resume_controller(&mut self, run: &mut Run, setup: &Setup) -> Result<(), HarnessError> {
+        self.starts += 1;
         self.controller =
-            start_controller(run, setup, &self.name, self.restarts, &self.fleet_file, self.policy)?;
+            start_controller(run, setup, &self.name, self.starts, &self.fleet_file, self.policy)?;
         Ok(())
     }
 
@@ -155,7 +177,7 @@ impl Control {
     }
 
     /// Published weights in force by frontend, class and engine.
-    pub fn weights(&self) -> BTreeMap<(FrontendId, String), BTreeMap<EngineId, f64>> {
+    pub fn weights(&self) -> BTreeMap<(FrontendId, ClassId), BTreeMap<EngineId, f64>> {
         let mut weights = BTreeMap::new();
         for agent in &self.agents {
             let Some(snapshot) = agent.snapshot() else { continue };
@@ -164,7 +186,7 @@ impl Control {
                     let engine = snapshot.engine_id(candidate.engine)?.clone();
                     Some((engine, candidate.weight as f64 / 2_f64.powi(32)))
                 });
-                let key = (snapshot.frontend.clone(), table.class.to_string());
+                let key = (snapshot.frontend.clone(), table.class.clone());
                 weights.insert(key, of_table.collect());
             }
         }
@@ -195,11 +217,11 @@ fn start_controller(
     run: &mut Run,
     setup: &Setup,
     name: &str,
-    restarts: u32,
+    starts: u32,
     fleet_file: &Path,
     policy: PolicyName,
 ) -> Result<ProcessId, HarnessError> {
-    let name = format!("{name}-controller-{restarts}");
+    let name = format!("{name}-controller-{starts}");
     let arguments = [
         "run".to_owned(),
         fleet_file.display().to_string(),

@@ -1,5 +1,6 @@
 //! A fleet's processes on its network.
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -108,7 +109,7 @@ pub struct Load {
 }
 
 /// What clients do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Clients {
     pub seconds: f64,
     pub seed: u64,
@@ -119,8 +120,9 @@ pub struct Clients {
     pub even: bool,
     /// Output tokens of every request, if others than the class's.
     pub output_tokens: Option<u32>,
-    /// Factor on the rates.
-    pub rate: f64,
+    /// Requests of each class in flight from the start, in seconds of its arrivals: with the mean time of its requests,
+    /// the load begins as if it had run for long.
+    pub prefill_seconds: BTreeMap<ClassId, f64>,
 }
 
 impl Testbed {
@@ -159,12 +161,12 @@ impl Testbed {
         Control::start(&mut self.run, &self.setup, name, policy, ledger)
     }
 
-    /// Starts the controller anew, with the state of the one before. It measures demand afresh.
+    /// Starts a paused controller again, with its state. It measures demand afresh.
     ///
     /// # Errors
-    /// It does not end, or does not start.
-    pub fn restart_controller(&mut self, control: &mut Control) -> Result<(), ControlError> {
-        control.restart_controller(&mut self.run, &self.setup)
+    /// It does not start.
+    pub fn resume_controller(&mut self, control: &mut Control) -> Result<(), HarnessError> {
+        control.resume_controller(&mut self.run, &self.setup)
     }
 
     /// Ends a control plane and takes its program off every port.
@@ -179,12 +181,12 @@ impl Testbed {
     ///
     /// # Errors
     /// A process cannot be started.
-    pub fn start_clients(&mut self, name: &str, clients: Clients) -> Result<Vec<Load>, HarnessError> {
+    pub fn start_clients(&mut self, name: &str, clients: &Clients) -> Result<Vec<Load>, HarnessError> {
         let mut loads = Vec::new();
         for (position, demand) in self.fleet.demand.iter().enumerate() {
             let node = self.setup.network.clients.iter().find(|node| node.frontend == demand.frontend);
             let (Some(node), Some(class)) = (node, self.fleet.class(&demand.class)) else { continue };
-            let rate = demand.rate.get() * self.setup.options.scale * clients.rate;
+            let rate = demand.rate.get() * self.setup.options.scale;
             for (service, share) in services(&self.fleet, &demand.class, clients.ipv4_share) {
                 if rate * share <= 0.0 {
                     continue;
@@ -260,7 +262,7 @@ impl Testbed {
 }
 
 /// The fleet's profile with its capacity times `speed`, as the fake engine reads it.
-fn followed(profile: &FleetProfile, speed: f64) -> Result<Profile, ProfileError> {
+pub(crate) fn followed(profile: &FleetProfile, speed: f64) -> Result<Profile, ProfileError> {
     Profile::try_from(RawProfile {
         capacity_rps: profile.capacity.get() * speed,
         reference: Shape {
@@ -296,7 +298,7 @@ fn services<'a>(fleet: &'a Fleet, class: &ClassId, ipv4_share: f64) -> Vec<(&'a 
 fn arguments(
     class: &Class,
     service: &Service,
-    clients: Clients,
+    clients: &Clients,
     rate: f64,
     seed: u64,
     records: &Path,
@@ -305,6 +307,7 @@ fn arguments(
         Vip::V6Prefix(prefix) => format!("{prefix}/64"),
         vip => vip_address(vip).to_string(),
     };
+    let prefill = rate * clients.prefill_seconds.get(&class.id).copied().unwrap_or(0.0);
     let output = clients.output_tokens.map_or_else(|| class.mean_output.get().round(), f64::from);
     let pairs = [
         ("--vip", vip),
@@ -313,6 +316,7 @@ fn arguments(
         ("--rate", rate.to_string()),
         ("--seconds", clients.seconds.to_string()),
         ("--seed", seed.to_string()),
+        ("--prefill", prefill.round().to_string()),
         ("--turns", clients.mean_turns.to_string()),
         ("--prompt-tokens", class.mean_prompt.get().round().to_string()),
         ("--output-tokens", output.to_string()),
