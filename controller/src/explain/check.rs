@@ -12,8 +12,30 @@ pub struct Check<'a> {
     problem: Problem,
     solver: &'a dyn Solver,
     optimum: f64,
+    /// Rates of the optimum: where every further solve starts.
+    rates: Vec<f64>,
     /// Requests/s that the optimum sheds.
     shed: f64,
+}
+
+/// What re-solving says about a pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Resolved {
+    /// Extra cost of a request/s that must go this way, ms.
+    Costs(f64),
+    /// No demand, or no room for it.
+    Impossible,
+    /// Beyond the number of pairs that are worth a solve each.
+    NotTried,
+}
+
+impl Resolved {
+    pub fn ms(self) -> Option<f64> {
+        match self {
+            Self::Costs(ms) => Some(ms),
+            Self::Impossible | Self::NotTried => None,
+        }
+    }
 }
 
 /// What one more replica brings.
@@ -31,18 +53,17 @@ impl<'a> Check<'a> {
         let problem = Problem { move_penalty: None, ..problem.clone() };
         let answer = solver.solve(&problem, None)?;
         let (optimum, shed) = (cost(&problem, &answer), answer.shed.iter().sum());
-        Ok(Self { problem, solver, optimum, shed })
+        Ok(Self { problem, solver, optimum, rates: answer.rates, shed })
     }
 
-    /// Extra cost of a request/s of the supply that must take this arc, ms. `None` without demand, or where the group
-    /// has no room for it.
-    pub fn reroute_ms(&self, supply: usize, arc: usize) -> Result<Option<f64>, SolveError> {
+    /// Extra cost of a request/s of the supply that must take this arc.
+    pub fn reroute(&self, supply: usize, arc: usize) -> Result<Resolved, SolveError> {
         let Arc { group, cost: _, gain } = self.problem.arcs[arc];
         let limit = self.problem.groups[group as usize].limit;
         let demand = self.problem.supplies[supply].demand;
         let rerouted = (REROUTED * demand).min(REROUTED * limit / gain);
         if rerouted == 0.0 {
-            return Ok(None);
+            return Ok(Resolved::Impossible);
         }
         let mut forced = self.problem.clone();
         forced.supplies[supply].demand -= rerouted;
@@ -51,11 +72,13 @@ impl<'a> Check<'a> {
         forced.supplies.push(Supply { demand: rerouted, shed_price: 1e3 * steepest.max(1.0) });
         forced.arcs.push(self.problem.arcs[arc]);
         forced.arc_start.push(forced.arcs.len());
-        let answer = self.solver.solve(&forced, None)?;
+        let mut start = self.rates.clone();
+        start.push(rerouted);
+        let answer = self.solver.solve(&forced, Some(&start))?;
         if answer.shed.last().is_some_and(|shed| *shed > 0.0) {
-            return Ok(None);
+            return Ok(Resolved::Impossible);
         }
-        Ok(Some((cost(&forced, &answer) - self.optimum) / rerouted))
+        Ok(Resolved::Costs((cost(&forced, &answer) - self.optimum) / rerouted))
     }
 
     /// What one more replica of this capacity at the group brings.
@@ -65,7 +88,7 @@ impl<'a> Check<'a> {
         let limit_share = self.limit_share(group);
         terms.capacity += replica_rps;
         terms.limit = limit_share * terms.capacity;
-        let answer = self.solver.solve(&larger, None)?;
+        let answer = self.solver.solve(&larger, Some(&self.rates))?;
         Ok(Replica {
             saves: (self.optimum - cost(&larger, &answer)).max(0.0),
             serves_rps: (self.shed - answer.shed.iter().sum::<f64>()).max(0.0),

@@ -14,7 +14,11 @@ use crate::assignment::instance::Instance;
 use crate::policy::{Plan, Proof};
 use crate::solve::evaluate::evaluate;
 use crate::solve::{SolveError, Solver};
+use check::Resolved;
 use prices::{GroupPrices, PairPrices};
+
+/// Pairs and groups that are checked by a solve each; of a large fleet, name the part that is of interest.
+pub const CHECKED: usize = 200;
 
 /// Which pairs and groups to explain; `None` stands for all.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, serde::Serialize)]
@@ -39,6 +43,7 @@ pub struct Explanation {
     /// What limits the fleet, in words.
     pub binding: Vec<String>,
     pub pairs: Vec<PairExplained>,
+    /// The first [`CHECKED`] of the filter.
     pub groups: Vec<GroupExplained>,
 }
 
@@ -53,7 +58,7 @@ pub struct PairExplained {
     #[serde(flatten)]
     pub prices: PairPrices,
     /// Cost of one more request/s on this pair and one less elsewhere, found by re-solving, ms; null without demand to
-    /// move, or where the group cannot take it.
+    /// move, where the group cannot take it, and beyond the [`CHECKED`] pairs of least reduced cost.
     pub resolved_ms: Option<f64>,
     pub sentence: String,
 }
@@ -103,6 +108,14 @@ pub fn explain(
     })
 }
 
+/// A pair of the filter, before it is said in words.
+struct Selected {
+    supply: usize,
+    /// Number of the arc among its supply's.
+    at: usize,
+    prices: PairPrices,
+}
+
 fn pairs(
     instance: &Instance,
     plan: &Plan,
@@ -111,30 +124,50 @@ fn pairs(
     filter: &Filter,
     check: &check::Check<'_>,
 ) -> Result<Vec<PairExplained>, SolveError> {
-    let mut explained = Vec::new();
+    let prices: Vec<PairPrices> = (0..instance.pairs.len())
+        .flat_map(|supply| instance.problem.arcs_of(supply).map(move |arc| (supply, arc)))
+        .map(|(supply, arc)| prices::of_pair(instance, proof, groups, supply, arc))
+        .collect();
+    let mut selected = Vec::new();
     for (supply, pair) in instance.pairs.iter().enumerate() {
         let arcs = instance.problem.arcs_of(supply);
-        let prices: Vec<PairPrices> =
-            arcs.clone().map(|arc| prices::of_pair(instance, proof, groups, supply, arc)).collect();
-        for (at, arc) in arcs.clone().enumerate() {
-            let group = instance.group_of(arc);
-            if !filter.takes(&pair.frontend, &pair.class, group) {
-                continue;
-            }
-            let resolved_ms = check.reroute_ms(supply, arc)?;
-            explained.push(PairExplained {
-                frontend: pair.frontend.clone(),
-                class: pair.class.clone(),
-                group: group.clone(),
-                rps: plan.rates[arc],
-                weight: plan.weights[arc],
-                prices: prices[at],
-                resolved_ms,
-                sentence: sentence::pair(instance, plan, groups, supply, &prices, at, resolved_ms),
-            });
-        }
+        let takes = |arc: &usize| filter.takes(&pair.frontend, &pair.class, instance.group_of(*arc));
+        selected.extend(arcs.clone().filter(takes).map(|arc| Selected {
+            supply,
+            at: arc - arcs.start,
+            prices: prices[arc],
+        }));
+    }
+    let worth = worth_checking(&selected);
+    let mut explained = Vec::with_capacity(selected.len());
+    for (Selected { supply, at, prices: own }, worth) in selected.into_iter().zip(worth) {
+        let (pair, arcs) = (&instance.pairs[supply], instance.problem.arcs_of(supply));
+        let arc = arcs.start + at;
+        let resolved = if worth { check.reroute(supply, arc)? } else { Resolved::NotTried };
+        explained.push(PairExplained {
+            frontend: pair.frontend.clone(),
+            class: pair.class.clone(),
+            group: instance.group_of(arc).clone(),
+            rps: plan.rates[arc],
+            weight: plan.weights[arc],
+            prices: own,
+            resolved_ms: resolved.ms(),
+            sentence: sentence::pair(instance, plan, groups, supply, &prices[arcs], at, resolved),
+        });
     }
     Ok(explained)
+}
+
+/// Marks the [`CHECKED`] pairs of least reduced cost: those in use, and those that nearly are.
+fn worth_checking(selected: &[Selected]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..selected.len()).collect();
+    let reduced = |at: usize| selected[at].prices.reduced_cost_ms;
+    order.sort_by(|a, b| reduced(*a).total_cmp(&reduced(*b)));
+    let mut worth = vec![false; selected.len()];
+    for at in order.into_iter().take(CHECKED) {
+        worth[at] = true;
+    }
+    worth
 }
 
 fn explained_groups(
@@ -148,6 +181,9 @@ fn explained_groups(
     for (group, id) in instance.groups.iter().enumerate() {
         if filter.group.as_ref().is_some_and(|wanted| wanted != id) {
             continue;
+        }
+        if explained.len() == CHECKED {
+            break;
         }
         let replica = check.replica_brings(group, instance.replica_rps[group])?;
         let prices = prices[group];

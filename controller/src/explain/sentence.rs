@@ -1,5 +1,5 @@
 //! Prices in words.
-use super::check::Replica;
+use super::check::{Replica, Resolved};
 use super::prices::{GroupPrices, PairPrices};
 use crate::assignment::instance::Instance;
 use crate::policy::Plan;
@@ -20,7 +20,7 @@ pub(super) fn pair(
     supply: usize,
     prices: &[PairPrices],
     at: usize,
-    resolved_ms: Option<f64>,
+    resolved: Resolved,
 ) -> String {
     let arcs = instance.problem.arcs_of(supply);
     let arc = arcs.start + at;
@@ -38,12 +38,12 @@ pub(super) fn pair(
     if plan.rates[arc] > 0.0 {
         return used(instance, plan, groups, supply, prices, at, &who);
     }
-    let cost = resolved_ms.unwrap_or(prices[at].reduced_cost_ms);
+    let cost = resolved.ms().unwrap_or(prices[at].reduced_cost_ms);
     let dearest = arcs
         .clone()
         .filter(|other| plan.rates[*other] > 0.0)
         .max_by(|a, b| direct(&prices[a - arcs.start]).total_cmp(&direct(&prices[b - arcs.start])));
-    let note = disagreement(prices[at].reduced_cost_ms, resolved_ms);
+    let note = disagreement(prices[at].reduced_cost_ms, resolved);
     match dearest {
         Some(dearest) => {
             let dearest = instance.group_of(dearest);
@@ -210,9 +210,11 @@ fn more_or_less(ms: f64, what: &str) -> String {
     format!("{:.1} ms {word} {what}", ms.abs())
 }
 
-fn disagreement(dual: f64, resolved: Option<f64>) -> String {
-    let Some(resolved) = resolved else {
-        return String::from(" (by the duals; the group has no room to try it)");
+fn disagreement(dual: f64, resolved: Resolved) -> String {
+    let resolved = match resolved {
+        Resolved::Costs(resolved) => resolved,
+        Resolved::Impossible => return String::from(" (by the duals; the group has no room to try it)"),
+        Resolved::NotTried => return String::new(),
     };
     if (dual - resolved).abs() <= DISAGREES_MS.max(DISAGREES_SHARE * resolved.abs()) {
         return String::new();
