@@ -43,7 +43,7 @@ pub struct Explanation {
     /// What limits the fleet, in words.
     pub binding: Vec<String>,
     pub pairs: Vec<PairExplained>,
-    /// The first [`CHECKED`] of the filter.
+    /// The group of the filter, those that its frontend or class uses, or all; at most [`CHECKED`].
     pub groups: Vec<GroupExplained>,
 }
 
@@ -100,11 +100,19 @@ pub fn explain(
     let evaluation = evaluate(&instance.problem, &plan.assignment());
     let groups = prices::of_groups(instance, proof, &evaluation);
     let check = check::Check::new(&instance.problem, solver)?;
+    let pairs = pairs(instance, plan, proof, &groups, filter, &check)?;
+    let is_wanted = |id: &GroupId| match &filter.group {
+        Some(wanted) => wanted == id,
+        None if filter.frontend.is_none() && filter.class.is_none() => true,
+        // Of a part of the fleet, the groups that it uses.
+        None => pairs.iter().any(|pair| pair.group == *id && pair.rps > 0.0),
+    };
+    let groups_explained = explained_groups(instance, &groups, &is_wanted, &check, evaluation.served_rps)?;
     Ok(Explanation {
         mean_e2e_ms: evaluation.mean_e2e_ms,
         binding: sentence::binding(instance, plan, &groups),
-        pairs: pairs(instance, plan, proof, &groups, filter, &check)?,
-        groups: explained_groups(instance, &groups, filter, &check, evaluation.served_rps)?,
+        pairs,
+        groups: groups_explained,
     })
 }
 
@@ -173,13 +181,13 @@ fn worth_checking(selected: &[Selected]) -> Vec<bool> {
 fn explained_groups(
     instance: &Instance,
     prices: &[GroupPrices],
-    filter: &Filter,
+    is_wanted: &dyn Fn(&GroupId) -> bool,
     check: &check::Check<'_>,
     served: f64,
 ) -> Result<Vec<GroupExplained>, SolveError> {
     let mut explained = Vec::new();
     for (group, id) in instance.groups.iter().enumerate() {
-        if filter.group.as_ref().is_some_and(|wanted| wanted != id) {
+        if !is_wanted(id) {
             continue;
         }
         if explained.len() == CHECKED {
