@@ -22,9 +22,10 @@ pub use feed::Feed;
 pub use file::{beside, replace_file};
 pub use ids::{ClassId, EngineId, Epoch, FrontendId, GroupId, HostId, ModelId, ServiceId, SiteId};
 pub use message::{
-    DemandReport, Hello, MAX_AGENT_MESSAGE, Refusal, Refused, ServiceDemand, ToAgent, ToController,
+    DemandReport, Hello, HostOrders, MAX_AGENT_MESSAGE, Refusal, Refused, ServiceDemand, ToAgent,
+    ToController,
 };
-pub use session::{AgentSession, ControllerSession, Event, Form, PROTOCOLS, Send, Step};
+pub use session::{AgentSession, ControllerSession, Event, Form, PROTOCOLS, Send, Step, Version};
 pub use snapshot::{
     Candidate, EngineEntry, EngineState, Forwarding, KeyMode, Protocol, ServiceEntry, Snapshot, TableEntry,
     Vip,

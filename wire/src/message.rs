@@ -5,6 +5,7 @@ use crate::{
     DecodeError, Digests, Epoch, FrontendId, HostId, ServiceId, Snapshot, Update,
     codec::{self, MAX_SERVICES, Reader, Writer},
     digest,
+    session::Version,
     update::{get_update, put_update},
 };
 
@@ -33,6 +34,45 @@ pub struct Hello {
     pub frontend: FrontendId,
     /// Epoch in force and the hash of its content.
     pub held: Option<(Epoch, u64)>,
+    /// From version 2 on.
+    pub orders: HostOrders,
+}
+
+/// Kinds of orders that a person gave on the host.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HostOrders {
+    pub frozen: bool,
+    pub pinned: bool,
+    pub nearest: bool,
+    pub detached: bool,
+}
+
+impl HostOrders {
+    fn bits(self) -> u8 {
+        [self.frozen, self.pinned, self.nearest, self.detached]
+            .iter()
+            .rev()
+            .fold(0, |bits, flag| bits << 1 | u8::from(*flag))
+    }
+
+    fn from_bits(bits: u8) -> Result<Self, DecodeError> {
+        if bits >= 1 << 4 {
+            return Err(DecodeError::Unknown { field: "orders", found: u64::from(bits) });
+        }
+        let is_set = |bit: u8| bits & 1 << bit != 0;
+        Ok(Self { frozen: is_set(0), pinned: is_set(1), nearest: is_set(2), detached: is_set(3) })
+    }
+
+    /// In words, for people.
+    pub fn labels(self) -> Vec<&'static str> {
+        let all = [
+            (self.frozen, "frozen"),
+            (self.pinned, "pinned"),
+            (self.nearest, "nearest"),
+            (self.detached, "detached"),
+        ];
+        all.iter().filter(|(is_set, _)| *is_set).map(|(_, label)| *label).collect()
+    }
 }
 
 /// The offered epoch is not in force.
@@ -88,6 +128,8 @@ pub struct ServiceDemand {
     pub service: ServiceId,
     /// New flows within the window.
     pub flows: u64,
+    /// New flows that no engine took; from version 2 on.
+    pub refused: u64,
 }
 
 /// What a controller says.
@@ -99,7 +141,8 @@ pub enum ToAgent {
 }
 
 impl ToController {
-    pub fn encode(&self) -> Vec<u8> {
+    /// The bytes in which a peer of `version` reads it.
+    pub fn encode(&self, version: Version) -> Vec<u8> {
         let mut writer = Writer::new();
         match self {
             Self::Hello(hello) => {
@@ -110,6 +153,9 @@ impl ToController {
                 if let Some((epoch, digest)) = hello.held {
                     writer.int(epoch.0);
                     writer.fixed_u64(digest);
+                }
+                if version >= Version::V2 {
+                    writer.u8(hello.orders.bits());
                 }
             }
             Self::Installed { epoch, digest } => {
@@ -128,6 +174,9 @@ impl ToController {
                 for demand in &report.services {
                     writer.text(demand.service.as_str());
                     writer.int(demand.flows);
+                    if version >= Version::V2 {
+                        writer.int(demand.refused);
+                    }
                 }
             }
             Self::State(update) => {
@@ -138,8 +187,10 @@ impl ToController {
         sealed(writer)
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// A message of a peer of `version`.
+    pub fn decode(bytes: &[u8], version: Version) -> Result<Self, DecodeError> {
         let mut reader = unsealed(bytes)?;
+        let since_2 = version >= Version::V2;
         let message = match reader.u8("message kind")? {
             1 => Self::Hello(Hello {
                 host: HostId(reader.text("host")?),
@@ -148,6 +199,11 @@ impl ToController {
                     true => Some((Epoch(reader.int("held epoch")?), reader.fixed_u64("held hash")?)),
                     false => None,
                 },
+                orders: if since_2 {
+                    HostOrders::from_bits(reader.u8("orders")?)?
+                } else {
+                    HostOrders::default()
+                },
             }),
             2 => Self::Installed { epoch: Epoch(reader.int("epoch")?), digest: reader.fixed_u64("hash")? },
             3 => Self::Refused(get_refused(&mut reader)?),
@@ -155,7 +211,9 @@ impl ToController {
                 window_ms: reader.u32("window")?,
                 services: codec::list(&mut reader, "services", MAX_SERVICES, |reader| {
                     let service = ServiceId(reader.text("service")?);
-                    Ok(ServiceDemand { service, flows: reader.int("flows")? })
+                    let flows = reader.int("flows")?;
+                    let refused = if since_2 { reader.int("refused flows")? } else { 0 };
+                    Ok(ServiceDemand { service, flows, refused })
                 })?,
             }),
             5 => Self::State(Box::new(get_update(&mut reader)?)),
@@ -393,9 +451,10 @@ mod tests {
     #[test]
     fn what_an_agent_says_comes_back() {
         let held = Some((Epoch(7), 8));
+        let orders = HostOrders { pinned: true, detached: true, ..HostOrders::default() };
         let messages = [
-            ToController::Hello(Hello { host: "a-1".into(), frontend: "A".into(), held }),
-            ToController::Hello(Hello { host: "a-1".into(), frontend: "A".into(), held: None }),
+            ToController::Hello(Hello { host: "a-1".into(), frontend: "A".into(), held, orders }),
+            ToController::Hello(Hello { host: "a-1".into(), frontend: "A".into(), held: None, orders }),
             ToController::Installed { epoch: Epoch(9), digest: 10 },
             ToController::Refused(Refused {
                 offered: Epoch(9),
@@ -405,7 +464,7 @@ mod tests {
             }),
             ToController::Demand(DemandReport {
                 window_ms: 1000,
-                services: vec![ServiceDemand { service: "chat".into(), flows: 90 }],
+                services: vec![ServiceDemand { service: "chat".into(), flows: 90, refused: 3 }],
             }),
             ToController::State(Box::new(Update::keyframe(
                 &fixture::snapshot(),
@@ -415,7 +474,8 @@ mod tests {
         ];
 
         for message in messages {
-            assert_eq!(ToController::decode(&message.encode()).unwrap(), message);
+            let bytes = message.encode(Version::V2);
+            assert_eq!(ToController::decode(&bytes, Version::V2).unwrap(), message);
         }
     }
 

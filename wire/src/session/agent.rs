@@ -2,8 +2,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ApplyError, Canonical, Digests, Epoch, FrontendId, Hello, HostId, Refusal, Refused, Snapshot, ToAgent,
-    ToController, Update,
+    ApplyError, Canonical, Digests, Epoch, FrontendId, Hello, HostId, HostOrders, Refusal, Refused, Snapshot,
+    ToAgent, ToController, Update,
 };
 
 /// What the agent holds, across connections.
@@ -57,12 +57,13 @@ impl AgentSession {
         self.mismatches
     }
 
-    /// The greeting on a new connection.
-    pub fn hello(&self) -> ToController {
+    /// The greeting on a new connection, and after a change of orders.
+    pub fn hello(&self, orders: HostOrders) -> ToController {
         ToController::Hello(Hello {
             host: self.host.clone(),
             frontend: self.frontend.clone(),
             held: self.held.as_ref().map(|held| (held.snapshot.epoch, held.digest)),
+            orders,
         })
     }
 

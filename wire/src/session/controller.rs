@@ -132,10 +132,15 @@ impl ControllerSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Hello;
+    use crate::{Hello, HostOrders};
 
     fn hello(held: Option<(Epoch, u64)>) -> ToController {
-        ToController::Hello(Hello { host: "a-1".into(), frontend: "A".into(), held })
+        ToController::Hello(Hello {
+            host: "a-1".into(),
+            frontend: "A".into(),
+            held,
+            orders: HostOrders::default(),
+        })
     }
 
     fn refused(offered: Epoch, reason: Refusal) -> ToController {

@@ -6,13 +6,38 @@
 mod agent;
 mod controller;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod sim;
 
 pub use agent::{AgentSession, Step};
 pub use controller::{ControllerSession, Event, Send};
 
-/// Application protocol names, newest first. Neighbours one version apart speak the older one.
-pub const PROTOCOLS: &[&[u8]] = &[b"penstock/1"];
+/// Application protocol names, newest first. Neighbours one version apart speak the older one; sides further apart have
+/// none in common.
+pub const PROTOCOLS: &[&[u8]] = &[b"penstock/2", b"penstock/1"];
+
+/// What both sides of a session speak.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Version {
+    V1,
+    /// Adds orders to the greeting and refused flows to demand.
+    V2,
+}
+
+impl Version {
+    /// The newest.
+    pub const NEWEST: Self = Self::V2;
+
+    /// The version that an application protocol name stands for.
+    pub fn of_protocol(name: &[u8]) -> Option<Self> {
+        match name {
+            b"penstock/1" => Some(Self::V1),
+            b"penstock/2" => Some(Self::V2),
+            _ => None,
+        }
+    }
+}
 
 /// How a state is sent.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -8,7 +8,7 @@ use std::{
 use proptest::prelude::{any, prop_assert_eq, proptest};
 
 use super::{AgentSession, ControllerSession, Event, Form, Step};
-use crate::{Epoch, Feed, Snapshot, ToAgent, ToController, fixture};
+use crate::{Epoch, Feed, HostOrders, Snapshot, ToAgent, ToController, Version, fixture};
 
 /// Uniform numbers from a seed (xorshift64*).
 struct Dice(u64);
@@ -65,7 +65,7 @@ impl World {
     fn connect(&mut self, agent: usize) {
         let lost = |parcel: &Parcel| matches!(parcel, Parcel::ToAgent(to, _) | Parcel::ToController(to, _) if *to == agent);
         self.under_way.retain(|_, parcel| !lost(parcel));
-        let hello = self.agents[agent].hello();
+        let hello = self.agents[agent].hello(HostOrders::default());
         self.sessions[agent].receive(hello, self.now);
         self.poll(agent);
     }
@@ -134,10 +134,11 @@ impl World {
                         self.agents[agent].installed(snapshot)
                     }
                 };
-                self.post(Parcel::ToController(agent, reply.encode()));
+                self.post(Parcel::ToController(agent, reply.encode(Version::NEWEST)));
             }
             Parcel::ToController(agent, bytes) => {
-                let event = self.sessions[agent].receive(ToController::decode(&bytes).unwrap(), self.now);
+                let event = self.sessions[agent]
+                    .receive(ToController::decode(&bytes, Version::NEWEST).unwrap(), self.now);
                 assert!(!matches!(event, Event::Greeted));
                 self.poll(agent);
             }
@@ -180,7 +181,7 @@ fn an_agent_whose_memory_was_damaged_is_repaired_by_a_keyframe_and_counts_it() {
     world.run(Duration::from_secs(1));
     let mut damaged = Snapshot::clone(world.agents[0].held().unwrap());
     damaged.tables[0].slots.swap(0, 3);
-    let honest = world.agents[0].hello();
+    let honest = world.agents[0].hello(HostOrders::default());
     world.agents[0] =
         AgentSession::new("a-0".into(), "A".into(), Some(Arc::new(damaged)), fixture::canonical);
     // The damage came after the greeting: the controller believes that the agent holds the right state.

@@ -1,7 +1,8 @@
 //! Who the other side is, from its certificate.
 //!
 //! A controller's certificate has the DNS name [`CONTROLLER_NAME`] (or the one that agents are configured with). An
-//! agent's has one URI `spiffe://TRUST-DOMAIN/penstock/frontend/FRONTEND/host/HOST`, ids percent-encoded.
+//! agent's has one URI `spiffe://TRUST-DOMAIN/penstock/frontend/FRONTEND/host/HOST`, ids percent-encoded, and the DNS name
+//! [`PEER_NAME`] if other agents may take its snapshot.
 use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::CertificateDer;
@@ -11,6 +12,8 @@ use crate::{FrontendId, HostId};
 
 /// DNS name in a controller's certificate.
 pub const CONTROLLER_NAME: &str = "controller.penstock.internal";
+/// DNS name in an agent's certificate, by which other agents of its frontend reach it.
+pub const PEER_NAME: &str = "agent.penstock.internal";
 /// Trust domain of certificates that `penstock-controller ca` makes; any is accepted.
 const TRUST_DOMAIN: &str = "penstock.internal";
 
@@ -61,6 +64,18 @@ impl AgentIdentity {
         }
         Some(Self { frontend: FrontendId(unescape(frontend)?), host: HostId(unescape(host)?) })
     }
+}
+
+/// Who is at the other end of a connection whose handshake verified its certificate.
+pub fn identity_of(connection: &quinn::Connection) -> Result<AgentIdentity, IdentityError> {
+    AgentIdentity::from_certificate(&leaf_of(connection)?)
+}
+
+/// The certificate of the other end.
+pub fn leaf_of(connection: &quinn::Connection) -> Result<CertificateDer<'static>, IdentityError> {
+    let chain =
+        connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
+    chain.and_then(|chain| chain.into_iter().next()).ok_or(IdentityError::Malformed)
 }
 
 /// When a certificate ends.

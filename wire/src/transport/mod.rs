@@ -5,6 +5,8 @@ mod settings;
 mod stream;
 
 pub use credentials::{Credentials, CredentialsError, TlsFiles};
-pub use identity::{AgentIdentity, CONTROLLER_NAME, IdentityError, certificate_expiry};
-pub use settings::{Close, SettingsError, client_config, protocol_of, server_config};
+pub use identity::{
+    AgentIdentity, CONTROLLER_NAME, IdentityError, PEER_NAME, certificate_expiry, identity_of, leaf_of,
+};
+pub use settings::{Close, SettingsError, client_config, client_config_offering, server_config, version_of};
 pub use stream::{ReadError, WriteError, read_message, write_message};

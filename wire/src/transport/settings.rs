@@ -12,7 +12,7 @@ use rustls::{
 };
 
 use super::Credentials;
-use crate::PROTOCOLS;
+use crate::{PROTOCOLS, Version};
 
 /// The connection is given up when nothing is heard for this long.
 const IDLE: Duration = Duration::from_secs(15);
@@ -85,7 +85,7 @@ pub fn server_config(credentials: &Credentials) -> Result<quinn::ServerConfig, S
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
         .with_single_cert(credentials.chain.clone(), credentials.key.clone_key())?;
-    tls.alpn_protocols = protocols();
+    tls.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
     tls.session_storage = Arc::new(NoServerSessionStorage {});
     tls.send_tls13_tickets = 0;
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
@@ -98,12 +98,20 @@ pub fn server_config(credentials: &Credentials) -> Result<quinn::ServerConfig, S
 
 /// An agent's side.
 pub fn client_config(credentials: &Credentials) -> Result<quinn::ClientConfig, SettingsError> {
+    client_config_offering(credentials, PROTOCOLS)
+}
+
+/// An agent's side that offers other protocol versions than this build's.
+pub fn client_config_offering(
+    credentials: &Credentials,
+    protocols: &[&[u8]],
+) -> Result<quinn::ClientConfig, SettingsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_root_certificates(Arc::clone(&credentials.roots))
         .with_client_auth_cert(credentials.chain.clone(), credentials.key.clone_key())?;
-    tls.alpn_protocols = protocols();
+    tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     tls.resumption = Resumption::disabled();
     tls.enable_early_data = false;
     let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
@@ -113,13 +121,10 @@ pub fn client_config(credentials: &Credentials) -> Result<quinn::ClientConfig, S
     Ok(config)
 }
 
-/// The protocol version that the two sides agreed on; `None` before that.
-pub fn protocol_of(connection: &quinn::Connection) -> Option<Vec<u8>> {
-    connection.handshake_data()?.downcast::<HandshakeData>().ok()?.protocol
-}
-
-fn protocols() -> Vec<Vec<u8>> {
-    PROTOCOLS.iter().map(|name| name.to_vec()).collect()
+/// The version that the two sides agreed on; `None` before that.
+pub fn version_of(connection: &quinn::Connection) -> Option<Version> {
+    let agreed = connection.handshake_data()?.downcast::<HandshakeData>().ok()?;
+    Version::of_protocol(&agreed.protocol?)
 }
 
 fn transport(window: u32) -> TransportConfig {
