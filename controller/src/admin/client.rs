@@ -4,6 +4,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use penstock_wire::Epoch;
+
 use super::status::Status;
 use super::{Answer, Request, RunningInputs};
 
@@ -37,6 +39,30 @@ pub fn status(socket: &Path) -> Result<Status, AskError> {
 pub fn inputs(socket: &Path) -> Result<RunningInputs, AskError> {
     match ask(socket, Request::Inputs {})? {
         Answer::Inputs(inputs) => Ok(*inputs),
+        _ => Err(AskError::Other),
+    }
+}
+
+/// Makes the controller at `socket` publish what was in force at `to`. Gives the new epoch and the slots that moved.
+pub fn rollback(socket: &Path, to: Epoch) -> Result<(Epoch, usize), AskError> {
+    match ask(socket, Request::Rollback { to })? {
+        Answer::Published { epoch, moved_slots } => Ok((epoch, moved_slots)),
+        _ => Err(AskError::Other),
+    }
+}
+
+/// Lets the controller at `socket` publish again after a rollback.
+pub fn release(socket: &Path) -> Result<(), AskError> {
+    match ask(socket, Request::Release {})? {
+        Answer::Released => Ok(()),
+        _ => Err(AskError::Other),
+    }
+}
+
+/// Epochs that the controller at `socket` can roll back to, oldest first.
+pub fn epochs(socket: &Path) -> Result<Vec<Epoch>, AskError> {
+    match ask(socket, Request::Epochs {})? {
+        Answer::Epochs(epochs) => Ok(epochs),
         _ => Err(AskError::Other),
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn text(status: &Status) -> String {
         page.sample("weight_ratio", &labels, row.weight);
     }
     agents(&mut page, status);
+    hosts(&mut page, status);
     page.0
 }
 
@@ -114,6 +115,25 @@ fn agents(page: &mut Page, status: &Status) {
         let labels: [(&str, &dyn Display); 2] = [("host", &agent.host), ("frontend", &agent.frontend)];
         page.sample("agent_lag_seconds", &labels, agent.lag_seconds);
     }
+}
+
+/// What a person ordered, and what went wrong, by host.
+fn hosts(page: &mut Page, status: &Status) {
+    page.head("agent_lag_epochs", "gauge", "Publications that the agent does not have.");
+    for agent in &status.agents {
+        page.sample("agent_lag_epochs", &[("host", &agent.host)], agent.lag_epochs);
+    }
+    page.head("agent_mismatches_total", "counter", "Updates whose result had other hashes at the agent.");
+    for agent in &status.agents {
+        page.sample("agent_mismatches_total", &[("host", &agent.host)], agent.mismatches);
+    }
+    page.head("agent_order", "gauge", "1 for each kind of order in force on the host.");
+    for agent in &status.agents {
+        for order in &agent.orders {
+            page.sample("agent_order", &[("host", &agent.host), ("order", order)], 1);
+        }
+    }
+    page.gauge("rolled_back", "1 while a rollback is in force.", u8::from(status.rolled_back.is_some()));
 }
 
 struct Page(String);

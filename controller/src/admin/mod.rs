@@ -10,6 +10,7 @@ pub mod status;
 pub use http::MetricsServer;
 pub use socket::SocketServer;
 
+use penstock_wire::Epoch;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -27,6 +28,13 @@ pub enum Request {
     Status {},
     /// What the last solve was made from, so that the asker can solve, explain and change it by itself.
     Inputs {},
+    /// Publish what was in force at an epoch, and nothing else until `Release`.
+    Rollback {
+        to: Epoch,
+    },
+    Release {},
+    /// Epochs that can be rolled back to.
+    Epochs {},
 }
 
 /// What the controller answers.
@@ -35,6 +43,13 @@ pub enum Request {
 pub enum Answer {
     Status(Box<Status>),
     Inputs(Box<RunningInputs>),
+    Published {
+        epoch: Epoch,
+        moved_slots: usize,
+    },
+    Released,
+    /// Oldest first.
+    Epochs(Vec<Epoch>),
     Error(String),
 }
 

@@ -32,6 +32,10 @@ pub struct Status {
     /// The split in force.
     pub published: Vec<SplitRow>,
     pub agents: Vec<AgentRow>,
+    /// Epoch that a person rolled back to; nothing else is published until it is released.
+    pub rolled_back: Option<String>,
+    /// Epoch that is going out in waves.
+    pub on_its_way: Option<String>,
 }
 
 /// Where the split in force comes from.
@@ -88,6 +92,8 @@ pub struct AgentRow {
     pub lag_seconds: f64,
     pub mismatches: u64,
     pub last_refusal: Option<String>,
+    /// Kinds of orders that a person gave on the host.
+    pub orders: Vec<String>,
 }
 
 impl fmt::Display for Status {
@@ -100,6 +106,12 @@ impl fmt::Display for Status {
         };
         writeln!(f, "epoch {}, policy {:?}, {mode}", self.epoch, self.policy)?;
         writeln!(f, "{} ticks, the last took {:.1} ms", self.counters.ticks, self.tick_ms)?;
+        if let Some(epoch) = &self.rolled_back {
+            writeln!(f, "ROLLED BACK to epoch {epoch}: nothing else is published until it is released")?;
+        }
+        if let Some(epoch) = &self.on_its_way {
+            writeln!(f, "epoch {epoch} is going out in waves")?;
+        }
         for agent in &self.agents {
             let connected = if agent.connected { "connected" } else { "gone" };
             let installed = agent.installed.as_deref().unwrap_or("nothing");

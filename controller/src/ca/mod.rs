@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use penstock_wire::transport::{AgentIdentity, CONTROLLER_NAME, certificate_expiry};
+use penstock_wire::transport::{AgentIdentity, CONTROLLER_NAME, PEER_NAME, certificate_expiry};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SanType,
@@ -77,20 +77,23 @@ pub fn issue(folder: &Path, subject: &Subject, lifetime: Duration, out: &Path) -
     let mut params = lasting(lifetime);
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    let (name, purpose) = match subject {
+    let (name, purposes) = match subject {
         Subject::Controller { names } => {
             for name in names.iter().map(String::as_str).chain([CONTROLLER_NAME]) {
                 params.subject_alt_names.push(SanType::DnsName(name.try_into()?));
             }
-            ("controller".to_owned(), ExtendedKeyUsagePurpose::ServerAuth)
+            ("controller".to_owned(), vec![ExtendedKeyUsagePurpose::ServerAuth])
         }
         Subject::Agent(identity) => {
             params.subject_alt_names.push(SanType::URI(identity.uri().try_into()?));
-            (format!("{} {}", identity.frontend, identity.host), ExtendedKeyUsagePurpose::ClientAuth)
+            // Other hosts of the frontend may take the snapshot from this one.
+            params.subject_alt_names.push(SanType::DnsName(PEER_NAME.try_into()?));
+            let purposes = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+            (format!("{} {}", identity.frontend, identity.host), purposes)
         }
     };
     params.distinguished_name = named(&name);
-    params.extended_key_usages = vec![purpose];
+    params.extended_key_usages = purposes;
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?;
 

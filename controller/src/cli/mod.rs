@@ -1,10 +1,12 @@
 //! The command line: one file a command.
+mod agents;
 mod ca;
 mod check;
 mod diff;
 mod explain;
 mod inputs;
 mod replay;
+mod rollback;
 mod run;
 mod solve;
 mod status;
@@ -33,6 +35,10 @@ pub(crate) enum Command {
     Diff(diff::Diff),
     /// Show the running controller of a fleet file.
     Status(status::Status),
+    /// Show every frontend host: its epoch, how far it is behind, what went wrong, what a person ordered.
+    Agents(agents::Agents),
+    /// Publish what was in force at an earlier epoch, and hold publications until released.
+    Rollback(rollback::Rollback),
     /// Solve recorded ticks again and compare every bit.
     Replay(replay::Replay),
     /// Make a small fleet's certificates.
@@ -48,6 +54,8 @@ pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> 
         Command::Explain(explain) => explain.run(out),
         Command::Diff(diff) => diff.run(out),
         Command::Status(status) => status.run(out),
+        Command::Agents(agents) => agents.run(out),
+        Command::Rollback(rollback) => rollback.run(out),
         Command::Replay(replay) => replay.run(out),
         Command::Ca(ca) => ca.run(out),
     }

@@ -16,6 +16,9 @@ pub(crate) struct Run {
     /// Use another policy than the file's.
     #[arg(long)]
     policy: Option<PolicyName>,
+    /// Publish to nobody and write no state: log what would change against what agents have in force.
+    #[arg(long)]
+    shadow: bool,
 }
 
 impl Run {
@@ -39,7 +42,7 @@ impl Run {
         }
         let policy = self.policy.unwrap_or(fleet.settings.policy);
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-        runtime.block_on(service::run(fleet, fleet_text, policy))?;
+        runtime.block_on(service::run(fleet, fleet_text, policy, self.shadow))?;
         Ok(())
     }
 }

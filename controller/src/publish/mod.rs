@@ -5,6 +5,7 @@
 mod adopt;
 mod credentials;
 mod publisher;
+mod rollout;
 mod roster;
 mod server;
 mod session;

@@ -8,7 +8,7 @@ use std::{
 
 use penstock_wire::{Epoch, HostId, Snapshot, canonical, transport::TlsFiles};
 use tokio::sync::mpsc;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{
     adopt,
@@ -32,6 +32,8 @@ pub struct PublishConfig {
     pub hosts: Vec<HostId>,
     /// Longest wait for them.
     pub recovery_wait: Duration,
+    /// Publish to nobody and write nothing: only say what would change.
+    pub shadow: bool,
 }
 
 /// Why the publisher did not start.
@@ -61,6 +63,7 @@ pub enum PublishError {
 #[derive(Debug)]
 pub struct Publisher {
     ledger: Ledger,
+    shadow: bool,
     server: Server,
     roster: Arc<Roster>,
     reports: Option<mpsc::Receiver<HostDemand>>,
@@ -74,14 +77,14 @@ impl Publisher {
             warn!(path = %path.display(), "damaged publication kept aside");
         }
         let (roster, reports) = Roster::new();
-        if !ledger.is_empty() {
+        if !ledger.is_empty() && !config.shadow {
             let snapshots: Vec<_> = ledger.snapshots().cloned().collect();
-            roster.publish(&snapshots, Instant::now());
+            roster.publish(&snapshots, true, Instant::now());
         }
         let server =
             ServerConfig { listen: config.listen, tls: config.tls, reload_every: RELOAD_EVERY, canonical };
         let server = Server::start(server, Arc::clone(&roster))?;
-        if ledger.is_empty() {
+        if ledger.is_empty() || config.shadow {
             let states = adopt::collect(&roster, &config.hosts, config.recovery_wait).await;
             match ledger.adopt(states) {
                 Some(adopted) => info!(
@@ -93,7 +96,7 @@ impl Publisher {
                 None => info!("state was empty and no agent holds any: tables start without history"),
             }
         }
-        Ok(Self { ledger, server, roster, reports: Some(reports) })
+        Ok(Self { ledger, shadow: config.shadow, server, roster, reports: Some(reports) })
     }
 
     /// Where agents connect.
@@ -114,18 +117,77 @@ impl Publisher {
             return Err(PublishError::AgentsAhead { host, held, newest, folder });
         }
         let now = Instant::now();
+        if self.shadow {
+            let shadow = self.ledger.shadow(wanted, now)?;
+            for ((frontend, class), moved_slots) in &shadow.moved {
+                info!(%frontend, %class, moved_slots, "shadow: slots would move");
+            }
+            info!(
+                frontends = shadow.frontends.len(),
+                waiting_slots = shadow.waiting,
+                "shadow: nothing published"
+            );
+            return Ok(None);
+        }
+        if self.ledger.rolled_back().is_some() {
+            return Ok(None);
+        }
         let publication = self.ledger.plan(wanted, now)?;
         if let Some(publication) = &publication {
-            self.roster.publish(&publication.snapshots, now);
-            info!(
-                epoch = %publication.epoch,
-                frontends = publication.snapshots.len(),
-                moved_slots = publication.moved_slots,
-                waiting_slots = publication.waiting_slots,
-                "snapshot published"
-            );
+            self.send(publication, publication.failure_handling, now);
         }
         Ok(publication)
+    }
+
+    /// Takes a publication that goes out in waves a step further, or back. Call it every second.
+    pub fn drive(&mut self) -> Result<(), PublishError> {
+        let now = Instant::now();
+        let Some((fault, contents)) = self.roster.drive(now) else { return Ok(()) };
+        error!(?fault, "publication stopped in its first waves: what was in force before is published again");
+        let publication = self.ledger.republish(contents)?;
+        self.send(&publication, true, now);
+        Ok(())
+    }
+
+    /// Publishes what was in force at `to` as a new epoch, and nothing else until [`Publisher::release`].
+    pub fn rollback(&mut self, to: Epoch) -> Result<Publication, PublishError> {
+        let publication = self.ledger.rollback(to)?;
+        warn!(%to, "rolled back by a person's order: nothing else is published until it is released");
+        self.send(&publication, true, Instant::now());
+        Ok(publication)
+    }
+
+    /// Ends a rollback: publications go on.
+    pub fn release(&mut self) -> Result<(), PublishError> {
+        self.ledger.release()?;
+        info!("rollback released");
+        Ok(())
+    }
+
+    /// Epoch whose content is in force by a person's order.
+    pub fn rolled_back(&self) -> Option<Epoch> {
+        self.ledger.rolled_back()
+    }
+
+    /// Epochs that can be rolled back to, oldest first.
+    pub fn epochs(&self) -> Result<Vec<Epoch>, PublishError> {
+        Ok(self.ledger.epochs()?)
+    }
+
+    /// Epoch of the publication that is on its way in waves.
+    pub fn on_its_way(&self) -> Option<Epoch> {
+        self.roster.on_its_way()
+    }
+
+    fn send(&self, publication: &Publication, at_once: bool, now: Instant) {
+        self.roster.publish(&publication.snapshots, at_once, now);
+        info!(
+            epoch = %publication.epoch,
+            frontends = publication.snapshots.len(),
+            moved_slots = publication.moved_slots,
+            waiting_slots = publication.waiting_slots,
+            "snapshot published"
+        );
     }
 
     /// What every frontend should hold.

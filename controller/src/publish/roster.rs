@@ -1,16 +1,18 @@
 //! What is known of every agent, and what each frontend should hold.
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
 use penstock_wire::{
-    Canonical, DemandReport, Epoch, Feed, Form, FrontendId, HostId, Refusal, Refused, Snapshot,
-    transport::AgentIdentity,
+    Canonical, DemandReport, Epoch, Feed, Form, FrontendId, HostId, HostOrders, Refusal, Refused,
+    ServiceDemand, Snapshot, transport::AgentIdentity,
 };
 use tokio::sync::{mpsc, watch};
+
+use super::rollout::{Decision, Fault, Health, Rollout};
 
 /// Publications of a frontend whose times are kept, for lags in seconds.
 const TIMES: usize = 64;
@@ -42,6 +44,8 @@ pub struct AgentStatus {
     /// Updates whose result had other hashes at the agent, since this controller started.
     pub mismatches: u64,
     pub last_refusal: Option<LastRefusal>,
+    /// What a person ordered on the host.
+    pub orders: HostOrders,
     pub certificate_ends: SystemTime,
 }
 
@@ -66,6 +70,8 @@ pub struct LastRefusal {
 pub(super) struct Roster {
     agents: Mutex<BTreeMap<HostId, Agent>>,
     frontends: Mutex<BTreeMap<FrontendId, Arc<Channel>>>,
+    /// The publication on its way in waves.
+    rollout: Mutex<Option<Rollout>>,
     /// Counts publications, to wake the sessions.
     published: watch::Sender<u64>,
     reports: mpsc::Sender<HostDemand>,
@@ -100,21 +106,45 @@ struct Agent {
     installed_after: Option<Duration>,
     mismatches: u64,
     last_refusal: Option<LastRefusal>,
+    orders: HostOrders,
+    /// Flows of the last report, and those among them that nobody took.
+    flows: (u64, u64),
     certificate_ends: SystemTime,
+}
+
+impl Agent {
+    fn health(&self) -> Health {
+        let failed = self
+            .last_refusal
+            .as_ref()
+            .filter(|refusal| matches!(refusal.reason, Refusal::NotInstalled | Refusal::TooManyMoves));
+        let (flows, refused) = self.flows;
+        Health {
+            installed: self.installed,
+            failed: failed.map(|refusal| refusal.offered),
+            error_share: (flows > 0).then(|| refused as f64 / flows as f64),
+        }
+    }
 }
 
 /// What one frontend should hold.
 #[derive(Debug)]
 struct Channel {
-    feed: Mutex<Feed>,
+    /// What every host should hold that no wave has reached.
+    stable: Mutex<Feed>,
+    /// What hosts should hold that a wave has reached.
+    candidate: Option<Mutex<Feed>>,
     times: Mutex<VecDeque<(Epoch, Instant)>>,
 }
 
-/// The newest state of a frontend, for one look.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    pub(super) epoch: Epoch,
-    pub(super) digest: u64,
+impl Channel {
+    fn newest(&self) -> MutexGuard<'_, Feed> {
+        lock(self.candidate.as_ref().unwrap_or(&self.stable))
+    }
+
+    fn of(&self, reached: bool) -> MutexGuard<'_, Feed> {
+        if reached { self.newest() } else { lock(&self.stable) }
+    }
 }
 
 impl Roster {
@@ -123,6 +153,7 @@ impl Roster {
         let roster = Self {
             agents: Mutex::default(),
             frontends: Mutex::default(),
+            rollout: Mutex::default(),
             published: watch::Sender::new(0),
             reports,
             dropped_reports: Mutex::default(),
@@ -136,42 +167,114 @@ impl Roster {
         self.published.subscribe()
     }
 
-    /// Makes snapshots the newest of their frontends and wakes the sessions.
-    pub(super) fn publish(&self, snapshots: &[Arc<Snapshot>], now: Instant) {
+    /// Makes snapshots the newest of their frontends and wakes the sessions. In waves, unless `at_once` or a frontend has
+    /// nothing yet.
+    pub(super) fn publish(&self, snapshots: &[Arc<Snapshot>], at_once: bool, now: Instant) {
+        let mut frontends = lock(&self.frontends);
         for snapshot in snapshots {
-            let mut frontends = lock(&self.frontends);
             let known = frontends.get(&snapshot.frontend).map(Arc::clone);
-            let feed = match &known {
-                Some(channel) => lock(&channel.feed).advance(Arc::clone(snapshot)),
-                None => Feed::new(Arc::clone(snapshot)),
-            };
-            let mut times = known.map(|channel| lock(&channel.times).clone()).unwrap_or_default();
+            let mut times = known.as_ref().map(|channel| lock(&channel.times).clone()).unwrap_or_default();
             times.push_back((snapshot.epoch, now));
             if times.len() > TIMES {
                 times.pop_front();
             }
-            let channel = Channel { feed: Mutex::new(feed), times: Mutex::new(times) };
+            let newest = match &known {
+                Some(channel) => channel.newest().advance(Arc::clone(snapshot)),
+                None => Feed::new(Arc::clone(snapshot)),
+            };
+            let (stable, candidate) = match known.filter(|_| !at_once) {
+                Some(channel) => (lock(&channel.stable).clone(), Some(Mutex::new(newest))),
+                None => (newest, None),
+            };
+            let channel = Channel { stable: Mutex::new(stable), candidate, times: Mutex::new(times) };
             frontends.insert(snapshot.frontend.clone(), Arc::new(channel));
+        }
+        let in_waves = frontends.values().any(|channel| channel.candidate.is_some());
+        drop(frontends);
+        let hosts = self.candidates();
+        let epoch = snapshots.iter().map(|snapshot| snapshot.epoch).max();
+        // With one host or none there is nobody to spare.
+        match epoch.filter(|_| in_waves && hosts.len() > 1) {
+            Some(epoch) => *lock(&self.rollout) = Some(Rollout::new(epoch, &hosts, now)),
+            None => self.settle(),
         }
         self.published.send_modify(|count| *count += 1);
     }
 
-    pub(super) fn target(&self, frontend: &FrontendId) -> Option<Target> {
-        let channel = lock(&self.frontends).get(frontend).map(Arc::clone)?;
-        let feed = lock(&channel.feed);
-        Some(Target { epoch: feed.epoch(), digest: feed.digest() })
+    /// Takes the publication that is on its way a step further. If it must stop, gives the contents to go back to.
+    pub(super) fn drive(&self, now: Instant) -> Option<(Fault, Vec<Arc<Snapshot>>)> {
+        let hosts = self.candidates();
+        let decision = lock(&self.rollout).as_mut()?.decide(&hosts, now);
+        match decision {
+            Decision::Wait => return None,
+            Decision::Advance => {}
+            Decision::Complete => self.settle(),
+            Decision::Stop(fault) => {
+                let before = lock(&self.frontends);
+                let withdrawn = before.values().filter(|channel| channel.candidate.is_some());
+                let contents =
+                    withdrawn.map(|channel| Arc::clone(lock(&channel.stable).snapshot())).collect();
+                drop(before);
+                *lock(&self.rollout) = None;
+                return Some((fault, contents));
+            }
+        }
+        self.published.send_modify(|count| *count += 1);
+        None
+    }
+
+    /// Ends the waves: every host should hold the newest.
+    fn settle(&self) {
+        let mut frontends = lock(&self.frontends);
+        for channel in frontends.values_mut().filter(|channel| channel.candidate.is_some()) {
+            let (stable, times) =
+                (Mutex::new(channel.newest().clone()), Mutex::new(lock(&channel.times).clone()));
+            *channel = Arc::new(Channel { stable, candidate: None, times });
+        }
+        drop(frontends);
+        *lock(&self.rollout) = None;
+    }
+
+    /// Health of the connected hosts whose frontends have something on its way.
+    fn candidates(&self) -> BTreeMap<HostId, Health> {
+        let concerned: BTreeSet<FrontendId> = lock(&self.frontends)
+            .iter()
+            .filter(|(_, channel)| channel.candidate.is_some())
+            .map(|(frontend, _)| frontend.clone())
+            .collect();
+        let agents = lock(&self.agents);
+        let concerned = agents
+            .iter()
+            .filter(|(_, agent)| agent.connected && concerned.contains(&agent.identity.frontend));
+        concerned.map(|(host, agent)| (host.clone(), agent.health())).collect()
+    }
+
+    /// Epoch of the publication that is on its way in waves.
+    pub(super) fn on_its_way(&self) -> Option<Epoch> {
+        lock(&self.rollout).as_ref().map(|rollout| rollout.epoch)
+    }
+
+    fn reached(&self, host: &HostId) -> bool {
+        lock(&self.rollout).as_ref().is_none_or(|rollout| rollout.reaches(host))
+    }
+
+    /// Epoch that a host should hold.
+    pub(super) fn target(&self, identity: &AgentIdentity) -> Option<Epoch> {
+        let channel = lock(&self.frontends).get(&identity.frontend).map(Arc::clone)?;
+        let feed = channel.of(self.reached(&identity.host));
+        Some(feed.epoch())
     }
 
     /// The encoded update for an agent, its epoch and form.
     pub(super) fn message(
         &self,
-        frontend: &FrontendId,
+        identity: &AgentIdentity,
         held: Option<(Epoch, u64)>,
         form: Form,
         canonical: Canonical,
     ) -> Option<(Arc<[u8]>, Epoch, Form)> {
-        let channel = lock(&self.frontends).get(frontend).map(Arc::clone)?;
-        let mut feed = lock(&channel.feed);
+        let channel = lock(&self.frontends).get(&identity.frontend).map(Arc::clone)?;
+        let mut feed = channel.of(self.reached(&identity.host));
         let (message, form) = feed.message(held, form, canonical);
         Some((message, feed.epoch(), form))
     }
@@ -195,6 +298,8 @@ impl Roster {
             installed_after: None,
             mismatches: before.as_ref().map_or(0, |before| before.mismatches),
             last_refusal: None,
+            orders: HostOrders::default(),
+            flows: (0, 0),
             certificate_ends,
         };
         agents.insert(identity.host.clone(), agent);
@@ -213,9 +318,12 @@ impl Roster {
     pub(super) fn check_conflict(&self, identity: &AgentIdentity, held: Option<(Epoch, u64)>) {
         let mut conflicts = lock(&self.conflicts);
         conflicts.remove(&identity.host);
-        let (Some((held, digest)), Some(target)) = (held, self.target(&identity.frontend)) else { return };
-        if held > target.epoch || (held == target.epoch && digest != target.digest) {
-            conflicts.insert(identity.host.clone(), Conflict { held, newest: target.epoch });
+        let channel = lock(&self.frontends).get(&identity.frontend).map(Arc::clone);
+        let (Some((held, digest)), Some(channel)) = (held, channel) else { return };
+        let feed = channel.newest();
+        let newest = feed.epoch();
+        if held > newest || (held == newest && digest != feed.digest()) {
+            conflicts.insert(identity.host.clone(), Conflict { held, newest });
         }
     }
 
@@ -225,9 +333,10 @@ impl Roster {
     }
 
     /// What an agent holds as it greets.
-    pub(super) fn holds(&self, host: &HostId, epoch: Option<Epoch>) {
+    pub(super) fn holds(&self, host: &HostId, epoch: Option<Epoch>, orders: HostOrders) {
         if let Some(agent) = lock(&self.agents).get_mut(host) {
             agent.installed = epoch;
+            agent.orders = orders;
         }
     }
 
@@ -255,6 +364,10 @@ impl Roster {
     }
 
     pub(super) fn report(&self, identity: &AgentIdentity, report: DemandReport) {
+        if let Some(agent) = lock(&self.agents).get_mut(&identity.host) {
+            let sum = |of: fn(&ServiceDemand) -> u64| report.services.iter().map(of).sum();
+            agent.flows = (sum(|demand| demand.flows), sum(|demand| demand.refused));
+        }
         if self.reports.try_send(HostDemand { identity: identity.clone(), report }).is_err() {
             *lock(&self.dropped_reports) += 1;
         }
@@ -281,6 +394,7 @@ impl Roster {
                 received_bytes: stats.udp_rx.bytes,
                 mismatches: agent.mismatches,
                 last_refusal: agent.last_refusal.clone(),
+                orders: agent.orders,
                 certificate_ends: agent.certificate_ends,
             }
         };

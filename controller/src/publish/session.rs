@@ -5,13 +5,14 @@ use std::{
 };
 
 use penstock_wire::{
-    Canonical, ControllerSession, Event, MAX_AGENT_MESSAGE, MAX_MESSAGE, ToAgent, ToController,
+    Canonical, ControllerSession, Event, HostOrders, MAX_AGENT_MESSAGE, MAX_MESSAGE, ToAgent, ToController,
+    Version,
     transport::{
-        AgentIdentity, Close, IdentityError, ReadError, certificate_expiry, read_message, write_message,
+        AgentIdentity, Close, IdentityError, ReadError, certificate_expiry, leaf_of, read_message,
+        version_of, write_message,
     },
 };
 use quinn::{Connection, RecvStream, SendStream};
-use rustls::pki_types::CertificateDer;
 use tokio::{sync::watch, time::sleep_until};
 use tracing::{debug, info, warn};
 
@@ -33,11 +34,14 @@ pub(super) async fn serve(connection: Connection, number: u64, roster: Arc<Roste
     if ends <= SystemTime::now() {
         return close(&connection, Close::Expired);
     }
+    // The handshake agreed on one of ours.
+    let Some(version) = version_of(&connection) else { return close(&connection, Close::Protocol) };
     let Ok((send, receive)) = connection.accept_bi().await else { return };
     let session = Session {
         identity: identity.clone(),
         connection: connection.clone(),
         number,
+        version,
         published: roster.subscribe(),
         roster: Arc::clone(&roster),
         canonical,
@@ -56,11 +60,8 @@ pub(super) async fn serve(connection: Connection, number: u64, roster: Arc<Roste
 }
 
 fn identify(connection: &Connection) -> Result<(AgentIdentity, SystemTime), IdentityError> {
-    let chain =
-        connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let chain = chain.ok_or(IdentityError::Malformed)?;
-    let leaf = chain.first().ok_or(IdentityError::Malformed)?;
-    Ok((AgentIdentity::from_certificate(leaf)?, certificate_expiry(leaf)?))
+    let leaf = leaf_of(connection)?;
+    Ok((AgentIdentity::from_certificate(&leaf)?, certificate_expiry(&leaf)?))
 }
 
 fn close(connection: &Connection, close: Close) {
@@ -71,6 +72,7 @@ struct Session {
     identity: AgentIdentity,
     connection: Connection,
     number: u64,
+    version: Version,
     roster: Arc<Roster>,
     published: watch::Receiver<u64>,
     canonical: Canonical,
@@ -142,17 +144,21 @@ impl Session {
         if !self.allowance.take(now) {
             return Err(Close::Rate);
         }
-        let message = ToController::decode(bytes).map_err(|error| {
+        let message = ToController::decode(bytes, self.version).map_err(|error| {
             warn!(host = %self.identity.host, %error, "message refused");
             Close::Protocol
         })?;
+        let orders = match &message {
+            ToController::Hello(hello) => hello.orders,
+            _ => HostOrders::default(),
+        };
         if let ToController::Hello(hello) = &message
             && (hello.host != self.identity.host || hello.frontend != self.identity.frontend)
         {
             return Err(Close::Identity);
         }
         match self.state.receive(message, now) {
-            Event::Greeted => self.greeted().await,
+            Event::Greeted => self.greeted(orders).await,
             Event::Installed { epoch, after } => {
                 self.roster.installed(&self.identity, epoch, now);
                 debug!(host = %self.identity.host, %epoch, ?after, "snapshot installed");
@@ -168,13 +174,13 @@ impl Session {
         Ok(())
     }
 
-    async fn greeted(&mut self) {
+    async fn greeted(&mut self, orders: HostOrders) {
         let ends = certificate_end(&self.connection);
         if let Some(older) = self.roster.enter(&self.identity, self.number, &self.connection, ends) {
             close(&older, Close::Replaced);
         }
         let held = self.state.held();
-        self.roster.holds(&self.identity.host, held.map(|(epoch, _)| epoch));
+        self.roster.holds(&self.identity.host, held.map(|(epoch, _)| epoch), orders);
         info!(host = %self.identity.host, frontend = %self.identity.frontend, held = ?held.map(|(epoch, _)| epoch.to_string()), "session started");
         let recovery = lock(&self.roster.recovery).clone();
         if let Some(recovery) = recovery {
@@ -213,10 +219,10 @@ impl Session {
 
     /// Sends what is due; `false` if the stream is gone.
     async fn send_due(&mut self) -> bool {
-        let frontend = &self.identity.frontend;
-        let Some(target) = self.roster.target(frontend) else { return true };
-        let Some(due) = self.state.poll(target.epoch, Instant::now()) else { return true };
-        let Some((message, epoch, form)) = self.roster.message(frontend, due.held, due.form, self.canonical)
+        let Some(target) = self.roster.target(&self.identity) else { return true };
+        let Some(due) = self.state.poll(target, Instant::now()) else { return true };
+        let Some((message, epoch, form)) =
+            self.roster.message(&self.identity, due.held, due.form, self.canonical)
         else {
             return true;
         };

@@ -104,8 +104,8 @@ impl Stop {
 }
 
 /// Runs until a signal asks it to stop. `fleet_text` is what `fleet` was read from.
-pub async fn run(fleet: Fleet, fleet_text: String, policy: PolicyName) -> Result<(), RunError> {
-    let config = publish_config(&fleet)?;
+pub async fn run(fleet: Fleet, fleet_text: String, policy: PolicyName, shadow: bool) -> Result<(), RunError> {
+    let config = publish_config(&fleet, shadow)?;
     let mut stop = Stop::listen().map_err(RunError::Signals)?;
     let records = open_records(&fleet, &fleet_text)?;
     let (asker, questions) = mpsc::channel(QUESTIONS);
@@ -153,7 +153,7 @@ pub async fn run(fleet: Fleet, fleet_text: String, policy: PolicyName) -> Result
     Ok(())
 }
 
-fn publish_config(fleet: &Fleet) -> Result<PublishConfig, RunError> {
+fn publish_config(fleet: &Fleet, shadow: bool) -> Result<PublishConfig, RunError> {
     let settings = &fleet.settings;
     let lacks = [
         (fleet.engines.is_empty(), "[[engine]]"),
@@ -170,6 +170,7 @@ fn publish_config(fleet: &Fleet) -> Result<PublishConfig, RunError> {
             table_slots: settings.table_slots,
             hosts: fleet.hosts.iter().map(|host| host.id.clone()).collect(),
             recovery_wait: RECOVERY_WAIT,
+            shadow,
         }),
         _ => Err(RunError::NotRunnable { missing }),
     }

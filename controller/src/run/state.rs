@@ -77,6 +77,10 @@ impl State {
     /// Plans, publishes what is due or had to wait, and records the solve.
     pub(super) fn tick(&mut self, now: Instant) {
         self.counters.ticks += 1;
+        if let Err(error) = self.publisher.drive() {
+            self.counters.publish_errors += 1;
+            error!(error = &error as &dyn std::error::Error, "a publication was not taken back");
+        }
         match self.planner.tick(now) {
             Tick::Held(hold) => {
                 self.counters.held_ticks += 1;
@@ -188,8 +192,23 @@ impl State {
         }
     }
 
-    pub(super) fn answer(&self, request: Request) -> Answer {
+    pub(super) fn answer(&mut self, request: Request) -> Answer {
         match request {
+            Request::Rollback { to } => match self.publisher.rollback(to) {
+                Ok(publication) => {
+                    self.wanted = None;
+                    Answer::Published { epoch: publication.epoch, moved_slots: publication.moved_slots }
+                }
+                Err(error) => Answer::Error(with_causes(&error)),
+            },
+            Request::Release {} => match self.publisher.release() {
+                Ok(()) => Answer::Released,
+                Err(error) => Answer::Error(with_causes(&error)),
+            },
+            Request::Epochs {} => match self.publisher.epochs() {
+                Ok(epochs) => Answer::Epochs(epochs),
+                Err(error) => Answer::Error(with_causes(&error)),
+            },
             Request::Status {} => Answer::Status(Box::new(self.status())),
             Request::Inputs {} => match &self.last {
                 Some(planned) => Answer::Inputs(Box::new(RunningInputs {
@@ -231,6 +250,8 @@ impl State {
             reserve: self.reserve.clone(),
             published: self.published(),
             agents: self.publisher.agents().into_iter().map(agent_row).collect(),
+            rolled_back: self.publisher.rolled_back().map(|epoch| epoch.to_string()),
+            on_its_way: self.publisher.on_its_way().map(|epoch| epoch.to_string()),
         }
     }
 
@@ -255,6 +276,14 @@ impl State {
     }
 }
 
+/// The error and its causes in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |error| error.source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
 fn agent_row(agent: AgentStatus) -> AgentRow {
     AgentRow {
         host: agent.host,
@@ -265,6 +294,7 @@ fn agent_row(agent: AgentStatus) -> AgentRow {
         lag_epochs: agent.lag.epochs,
         lag_seconds: agent.lag.time.as_secs_f64(),
         mismatches: agent.mismatches,
+        orders: agent.orders.labels().into_iter().map(str::to_owned).collect(),
         last_refusal: agent.last_refusal.map(|refusal| {
             format!("epoch {}: {}: {}", refusal.offered, refusal.reason.label(), refusal.detail)
         }),

@@ -8,5 +8,5 @@ mod store;
 mod table;
 
 pub use indexes::IndexError;
-pub use ledger::{Adopted, Ledger, OpenError, PlanError, Publication, Wanted};
+pub use ledger::{Adopted, Ledger, OpenError, PlanError, Publication, Shadow, Wanted};
 pub use store::StoreError;

@@ -26,6 +26,9 @@ pub(super) struct State {
     pub(super) secret: [u8; 16],
     pub(super) engines: Indexes,
     pub(super) services: Indexes,
+    /// Epoch whose content is in force by a person's order; nothing else is published meanwhile.
+    #[serde(default)]
+    pub(super) rolled_back: Option<Epoch>,
 }
 
 /// The folder cannot be used.
