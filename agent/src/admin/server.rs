@@ -133,10 +133,14 @@ async fn converse(stream: UnixStream, questions: mpsc::Sender<Question>) {
 }
 
 async fn answer(line: &str, questions: &mpsc::Sender<Question>) -> Answer {
-    let request = match serde_json::from_str(line) {
-        Ok(request) => request,
-        Err(error) => return Answer::Error(format!("not understood: {error}")),
-    };
+    match serde_json::from_str(line) {
+        Ok(request) => put(request, questions).await,
+        Err(error) => Answer::Error(format!("not understood: {error}")),
+    }
+}
+
+/// Puts a request to the owner and waits for the answer.
+pub(super) async fn put(request: Request, questions: &mpsc::Sender<Question>) -> Answer {
     let (reply, answer) = oneshot::channel();
     let ends = || Answer::Error("the agent ends".to_owned());
     if questions.send(Question { request, reply }).await.is_err() {

@@ -3,7 +3,7 @@ mod raw;
 
 use std::{
     fs, io,
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -26,7 +26,19 @@ pub struct Config {
     /// The last good snapshot, and what a person ordered, live here.
     pub state_dir: PathBuf,
     pub admin_socket: PathBuf,
+    /// Where `/metrics` is served, if anywhere.
+    pub metrics: Option<SocketAddr>,
+    pub peers: Peers,
     pub data_path: DataPathConfig,
+}
+
+/// Other hosts of the frontend.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Peers {
+    /// Where new hosts may take the snapshot from this one, if anywhere.
+    pub listen: Option<SocketAddr>,
+    /// `host:port` of hosts that this one takes the snapshot from, while it has none and no controller answers.
+    pub from: Vec<String>,
 }
 
 /// Where and how packets are handled.
@@ -88,13 +100,9 @@ impl Config {
         if raw.controllers.get_ref().is_empty() {
             return Err(check.fault("controllers", &raw.controllers, "names no controller"));
         }
-        for controller in raw.controllers.get_ref() {
-            let port = controller.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-            if !matches!(port, Some(Ok(1..))) {
-                let what = format!("{controller:?} is not host:port");
-                return Err(check.fault("controllers", &raw.controllers, &what));
-            }
-        }
+        check.addresses("controllers", &raw.controllers)?;
+        let from = raw.peers.from.as_ref();
+        from.map(|from| check.addresses("peers.from", from)).transpose()?;
         if raw.dataplane.get_ref() != "xdp" {
             let what = format!("{:?} is not known; this build has \"xdp\"", raw.dataplane.get_ref());
             return Err(check.fault("dataplane", &raw.dataplane, &what));
@@ -114,6 +122,11 @@ impl Config {
         let pin_dir = raw.pin_dir.unwrap_or_else(|| default_pin_dir(&host));
         Ok(Self {
             admin_socket: raw.admin.socket.map_or_else(|| state_dir.join("admin.sock"), at),
+            metrics: raw.admin.metrics,
+            peers: Peers {
+                listen: raw.peers.listen,
+                from: raw.peers.from.map(Spanned::into_inner).unwrap_or_default(),
+            },
             host: HostId(host),
             controllers: raw.controllers.into_inner(),
             tls: TlsFiles { ca: at(raw.tls.ca), certificate: at(raw.tls.cert), key: at(raw.tls.key) },
@@ -155,6 +168,17 @@ impl Check<'_> {
     fn filled(&self, key: &'static str, value: &Spanned<String>) -> Result<String, ConfigError> {
         let text = value.get_ref();
         if text.is_empty() { Err(self.fault(key, value, "is empty")) } else { Ok(text.clone()) }
+    }
+
+    /// Each must be host:port.
+    fn addresses(&self, key: &'static str, addresses: &Spanned<Vec<String>>) -> Result<(), ConfigError> {
+        let is_address = |address: &&String| {
+            matches!(address.rsplit_once(':').map(|(_, port)| port.parse::<u16>()), Some(Ok(1..)))
+        };
+        match addresses.get_ref().iter().find(|address| !is_address(address)) {
+            Some(address) => Err(self.fault(key, addresses, &format!("{address:?} is not host:port"))),
+            None => Ok(()),
+        }
     }
 
     fn fault<T>(&self, key: &'static str, value: &Spanned<T>, what: &str) -> ConfigError {

@@ -1,6 +1,6 @@
 //! The agent's file as it is written.
 use std::{
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
 };
 
@@ -33,6 +33,8 @@ pub(super) struct Raw {
     pub(super) max_moved: Spanned<f64>,
     #[serde(default)]
     pub(super) admin: RawAdmin,
+    #[serde(default)]
+    pub(super) peers: RawPeers,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,6 +50,14 @@ pub(super) struct RawTls {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAdmin {
     pub(super) socket: Option<PathBuf>,
+    pub(super) metrics: Option<SocketAddr>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPeers {
+    pub(super) listen: Option<SocketAddr>,
+    pub(super) from: Option<Spanned<Vec<String>>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

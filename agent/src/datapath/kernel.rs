@@ -1,8 +1,9 @@
 //! The data path in the kernel.
+use penstock_abi::Traffic;
 use penstock_wire::{Epoch, Refusal, Snapshot};
 use tracing::info;
 
-use super::{CountError, DataPath, Installed, NotInstalled};
+use super::{CountError, DataPath, Installed, NotInstalled, ServiceFlows};
 use crate::{
     config::{Attach, DataPathConfig},
     install::{InstallConfig, InstallError, InstallReport, Installer, Mode, OpenError},
@@ -74,9 +75,15 @@ impl DataPath for Kernel {
         self.installer.as_mut().is_some_and(|installer| installer.resume(snapshot))
     }
 
-    fn flows_per_service(&self) -> Result<Vec<(u16, u64)>, CountError> {
+    fn flows_per_service(&self) -> Result<Vec<ServiceFlows>, CountError> {
         let Some(installer) = &self.installer else { return Ok(vec![]) };
-        installer.live().flows_per_service().map_err(|error| CountError(error.into()))
+        let counters = installer.live().counters().map_err(|error| CountError(error.into()))?;
+        let flows = |(service, traffic): (&u16, &Traffic)| ServiceFlows {
+            service: *service,
+            new: traffic.new_flows,
+            refused: traffic.refused,
+        };
+        Ok(counters.services.iter().map(flows).collect())
     }
 
     fn reasons(&self) -> Result<Vec<(&'static str, u64)>, CountError> {

@@ -23,8 +23,8 @@ pub trait DataPath {
     /// Takes up a snapshot that an earlier agent put in force. Says whether it is the one in force.
     fn resume(&mut self, snapshot: &Snapshot) -> bool;
 
-    /// New flows of each service since the data path was set up, by service index.
-    fn flows_per_service(&self) -> Result<Vec<(u16, u64)>, CountError>;
+    /// Flows of each service since the data path was set up.
+    fn flows_per_service(&self) -> Result<Vec<ServiceFlows>, CountError>;
 
     /// Packets by reason since the data path was set up.
     fn reasons(&self) -> Result<Vec<(&'static str, u64)>, CountError>;
@@ -34,6 +34,16 @@ pub trait DataPath {
 
     /// Devices, and how each is attached.
     fn devices(&self) -> Vec<(String, String)>;
+}
+
+/// Flows of one service. Counts only grow, as long as the data path is not set up anew.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ServiceFlows {
+    /// Index of the service.
+    pub service: u16,
+    pub new: u64,
+    /// New flows that no engine took.
+    pub refused: u64,
 }
 
 /// What an installation changed.

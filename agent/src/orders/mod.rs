@@ -7,7 +7,7 @@ pub use steer::{SteerError, steer};
 
 use std::collections::BTreeMap;
 
-use penstock_wire::{EngineId, ServiceId};
+use penstock_wire::{EngineId, HostOrders, ServiceId};
 use serde::{Deserialize, Serialize};
 
 /// Everything ordered. Times are seconds since 1970.
@@ -71,6 +71,16 @@ impl Orders {
             Self { nearest: Some(_), .. } => Some("this host goes to the nearest engines"),
             Self { detached: Some(_), .. } => Some("the data path of this host is detached"),
             _ => None,
+        }
+    }
+
+    /// Which kinds there are.
+    pub fn kinds(&self) -> HostOrders {
+        HostOrders {
+            frozen: self.frozen.is_some(),
+            pinned: !self.pinned.is_empty(),
+            nearest: self.nearest.is_some(),
+            detached: self.detached.is_some(),
         }
     }
 

@@ -159,7 +159,7 @@ impl<D: DataPath> Owner<D> {
         }
         // The controller learns of it, and offers again what was refused.
         if let (Some(session), Some(line)) = (&self.session, &self.line)
-            && !line.send(session.hello())
+            && !line.send(session.hello(self.orders.kinds()))
         {
             warn!("the controller was not told: the line is full");
         }
@@ -223,7 +223,7 @@ impl<D: DataPath> Owner<D> {
             warn!(%frontend, "the certificate is for another frontend than the snapshot in force");
         }
         let session = AgentSession::new(self.host.clone(), frontend.clone(), self.held.clone(), canonical);
-        let greeted = line.send(session.hello());
+        let greeted = line.send(session.hello(self.orders.kinds()));
         info!(%controller, %frontend, greeted, "connected");
         self.frontend = Some(frontend);
         self.connection = Connection { controller: Some(controller), error: None };

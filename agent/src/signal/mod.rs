@@ -6,31 +6,33 @@ use std::{
 
 use penstock_wire::{DemandReport, ServiceDemand, ServiceEntry};
 
+use crate::datapath::ServiceFlows;
+
 /// Turns counters that only grow into demand a window.
 #[derive(Debug, Default)]
 pub struct DemandMeter {
-    last: Option<(Instant, BTreeMap<u16, u64>)>,
+    last: Option<(Instant, BTreeMap<u16, ServiceFlows>)>,
 }
 
 impl DemandMeter {
-    /// Demand since the last call, `None` at the first. `counts` are new flows by service index since the data path
-    /// was set up; a count that went back means that it was set up anew.
+    /// Demand since the last call, `None` at the first. A count that went back means that the data path was set up anew.
     pub fn report(
         &mut self,
-        counts: Vec<(u16, u64)>,
+        counts: Vec<ServiceFlows>,
         services: &[ServiceEntry],
         now: Instant,
     ) -> Option<DemandReport> {
-        let counts: BTreeMap<u16, u64> = counts.into_iter().collect();
+        let counts: BTreeMap<u16, ServiceFlows> =
+            counts.into_iter().map(|flows| (flows.service, flows)).collect();
         let (since, before) = self.last.replace((now, counts.clone()))?;
-        let flows = |index: u16| {
-            let count = counts.get(&index).copied().unwrap_or(0);
-            let earlier = before.get(&index).copied().unwrap_or(0);
-            count.checked_sub(earlier).unwrap_or(count)
-        };
-        let demand = |service: &ServiceEntry| ServiceDemand {
-            service: service.id.clone(),
-            flows: flows(service.index),
+        let demand = |service: &ServiceEntry| {
+            let count = counts.get(&service.index).copied().unwrap_or_default();
+            let earlier = before.get(&service.index).copied().unwrap_or_default();
+            ServiceDemand {
+                service: service.id.clone(),
+                flows: count.new.checked_sub(earlier.new).unwrap_or(count.new),
+                refused: count.refused.checked_sub(earlier.refused).unwrap_or(count.refused),
+            }
         };
         Some(DemandReport {
             window_ms: milliseconds(now.duration_since(since)),
@@ -62,18 +64,26 @@ mod tests {
         }
     }
 
+    fn flows(service: u16, new: u64, refused: u64) -> ServiceFlows {
+        ServiceFlows { service, new, refused }
+    }
+
     #[test]
     fn demand_is_the_difference_of_counts_over_the_time_that_passed() {
         let start = Instant::now();
         let services = [service(3, "chat"), service(4, "batch")];
         let mut meter = DemandMeter::default();
 
-        assert_eq!(meter.report(vec![(3, 100)], &services, start), None);
-        let report =
-            meter.report(vec![(3, 190), (4, 7)], &services, start + Duration::from_millis(1500)).unwrap();
+        assert_eq!(meter.report(vec![flows(3, 100, 0)], &services, start), None);
+        let report = meter
+            .report(vec![flows(3, 190, 2), flows(4, 7, 0)], &services, start + Duration::from_millis(1500))
+            .unwrap();
 
         assert_eq!(report.window_ms, 1500);
-        assert_eq!(report.services.iter().map(|s| s.flows).collect::<Vec<_>>(), [90, 7]);
+        assert_eq!(
+            report.services.iter().map(|s| (s.flows, s.refused)).collect::<Vec<_>>(),
+            [(90, 2), (7, 0)]
+        );
     }
 
     #[test]
@@ -81,9 +91,9 @@ mod tests {
         let start = Instant::now();
         let services = [service(3, "chat")];
         let mut meter = DemandMeter::default();
-        meter.report(vec![(3, 100)], &services, start);
+        meter.report(vec![flows(3, 100, 0)], &services, start);
 
-        let report = meter.report(vec![(3, 8)], &services, start + Duration::from_secs(1)).unwrap();
+        let report = meter.report(vec![flows(3, 8, 0)], &services, start + Duration::from_secs(1)).unwrap();
 
         assert_eq!(report.services[0].flows, 8);
     }

@@ -3,14 +3,15 @@ use std::{
     hash::{BuildHasher as _, RandomState},
     io,
     net::{Ipv6Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
 use penstock_wire::{
-    HostId, MAX_MESSAGE, ToAgent, ToController,
+    FrontendId, HostId, MAX_MESSAGE, Snapshot, ToAgent, ToController, Version,
     transport::{
-        AgentIdentity, Close, CredentialsError, IdentityError, ReadError, SettingsError, TlsFiles,
-        client_config, read_message, write_message,
+        AgentIdentity, Close, CredentialsError, IdentityError, PEER_NAME, ReadError, SettingsError, TlsFiles,
+        client_config, identity_of, read_message, version_of, write_message,
     },
 };
 use quinn::{Connection, Endpoint, RecvStream, SendStream};
@@ -34,6 +35,8 @@ const LASTING: Duration = Duration::from_secs(10);
 pub struct UplinkConfig {
     pub host: HostId,
     pub controllers: Vec<String>,
+    /// Hosts of the frontend that have the snapshot, asked in turn while this one has none.
+    pub peers: Vec<String>,
     /// Read anew for every connection.
     pub tls: TlsFiles,
     pub controller_name: String,
@@ -51,6 +54,8 @@ pub enum ConnectError {
     /// Issue a certificate for the configured host.
     #[error("the certificate is for host {certified}, the configuration for host {configured}")]
     OtherHost { certified: HostId, configured: HostId },
+    #[error("{address} is a host of frontend {theirs}")]
+    OtherFrontend { address: SocketAddr, theirs: FrontendId },
     #[error("looking up {controller}")]
     Lookup { controller: String, source: io::Error },
     #[error("{controller} has no address")]
@@ -101,9 +106,13 @@ pub struct Uplink {
 
 impl Uplink {
     /// Events wait in a bounded channel; while it is full, nothing is read from the connection.
-    pub fn start(config: UplinkConfig, events: mpsc::Sender<UplinkEvent>) -> Self {
+    pub fn start(
+        config: UplinkConfig,
+        held: watch::Receiver<Option<Arc<Snapshot>>>,
+        events: mpsc::Sender<UplinkEvent>,
+    ) -> Self {
         let (stop, stopped) = watch::channel(false);
-        Self { stop, task: tokio::spawn(keep(config, events, stopped)) }
+        Self { stop, task: tokio::spawn(keep(config, held, events, stopped)) }
     }
 
     pub async fn shutdown(self) {
@@ -114,12 +123,22 @@ impl Uplink {
     }
 }
 
-async fn keep(config: UplinkConfig, events: mpsc::Sender<UplinkEvent>, mut stopped: watch::Receiver<bool>) {
+async fn keep(
+    config: UplinkConfig,
+    held: watch::Receiver<Option<Arc<Snapshot>>>,
+    events: mpsc::Sender<UplinkEvent>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut failures = 0;
-    for controller in config.controllers.iter().cycle() {
+    let controllers = config.controllers.iter().map(|address| (address, config.controller_name.as_str()));
+    let peers = config.peers.iter().map(|address| (address, PEER_NAME));
+    for (controller, name) in controllers.chain(peers).cycle() {
+        if name == PEER_NAME && held.borrow().is_some() {
+            continue;
+        }
         let session = async {
             let started = std::time::Instant::now();
-            let reason = match connect(&config, controller).await {
+            let reason = match connect(&config, controller, name).await {
                 Ok(connected) => connected.carry(&events).await,
                 Err(error) => with_causes(&error),
             };
@@ -145,7 +164,7 @@ struct Connected {
     identity: AgentIdentity,
 }
 
-async fn connect(config: &UplinkConfig, controller: &str) -> Result<Connected, ConnectError> {
+async fn connect(config: &UplinkConfig, controller: &str, name: &str) -> Result<Connected, ConnectError> {
     let credentials = config.tls.load()?;
     let identity = AgentIdentity::from_certificate(credentials.leaf())?;
     if identity.host != config.host {
@@ -163,12 +182,18 @@ async fn connect(config: &UplinkConfig, controller: &str) -> Result<Connected, C
         if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
     let endpoint = Endpoint::client(local).map_err(ConnectError::Socket)?;
     let connecting = endpoint
-        .connect_with(settings, address, &config.controller_name)
+        .connect_with(settings, address, name)
         .map_err(|source| ConnectError::Refused { address, source })?;
     let connection = timeout(CONNECT_TIMEOUT, connecting)
         .await
         .map_err(|_elapsed| ConnectError::NoAnswer { address })?
         .map_err(|source| ConnectError::Failed { address, source })?;
+    if name == PEER_NAME {
+        let theirs = identity_of(&connection)?;
+        if theirs.frontend != identity.frontend {
+            return Err(ConnectError::OtherFrontend { address, theirs: theirs.frontend });
+        }
+    }
     Ok(Connected { endpoint, connection, identity })
 }
 
@@ -176,6 +201,9 @@ impl Connected {
     /// Carries messages until the connection ends; says why it did.
     async fn carry(self, events: &mpsc::Sender<UplinkEvent>) -> String {
         let _guard = CloseOnDrop(&self.connection);
+        let Some(version) = version_of(&self.connection) else {
+            return "no protocol version was agreed on".to_owned();
+        };
         let (send, receive) = match self.connection.open_bi().await {
             Ok(streams) => streams,
             Err(error) => return error.to_string(),
@@ -188,7 +216,7 @@ impl Connected {
             return "the agent ends".to_owned();
         }
         let reason = tokio::select! {
-            reason = write_all(send, outgoing) => reason,
+            reason = write_all(send, outgoing, version) => reason,
             reason = read_all(receive, events) => reason,
         };
         let reason = self.connection.close_reason().map_or(reason, |error| error.to_string());
@@ -207,9 +235,13 @@ impl Drop for CloseOnDrop<'_> {
     }
 }
 
-async fn write_all(mut stream: SendStream, mut outgoing: mpsc::Receiver<ToController>) -> String {
+async fn write_all(
+    mut stream: SendStream,
+    mut outgoing: mpsc::Receiver<ToController>,
+    version: Version,
+) -> String {
     while let Some(message) = outgoing.recv().await {
-        if let Err(error) = write_message(&mut stream, &message.encode()).await {
+        if let Err(error) = write_message(&mut stream, &message.encode(version)).await {
             return with_causes(&error);
         }
     }
