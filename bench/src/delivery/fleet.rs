@@ -4,11 +4,11 @@ use std::{path::Path, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use penstock_agent::subscribe::{Line, Uplink, UplinkConfig, UplinkEvent};
 use penstock_wire::{
-    AgentSession, DemandReport, HostId, ServiceDemand, Step, ToController, canonical,
+    AgentSession, DemandReport, HostId, HostOrders, ServiceDemand, Step, ToController, canonical,
     transport::CONTROLLER_NAME,
 };
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::{Semaphore, mpsc, watch},
     task::JoinSet,
     time::{MissedTickBehavior, interval},
 };
@@ -39,6 +39,7 @@ pub async fn run(
             tls: tls_in(&folder.join(&host)),
             host: HostId(host),
             controllers: vec![controller.to_owned()],
+            peers: vec![],
             controller_name: CONTROLLER_NAME.to_owned(),
         };
         agents.spawn(agent(config, Arc::clone(&connecting)));
@@ -53,7 +54,9 @@ async fn agent(config: UplinkConfig, connecting: Arc<Semaphore>) -> anyhow::Resu
     let host = config.host.clone();
     let (events, mut news) = mpsc::channel(EVENTS);
     let mut permit = Some(connecting.acquire().await?);
-    let _uplink = Uplink::start(config, events);
+    // Without peers, nobody asks whether something is held.
+    let (_held, nothing) = watch::channel(None);
+    let _uplink = Uplink::start(config, nothing, events);
     let mut session: Option<(AgentSession, Line)> = None;
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -63,7 +66,7 @@ async fn agent(config: UplinkConfig, connecting: Arc<Semaphore>) -> anyhow::Resu
                 UplinkEvent::Connected { line, identity, .. } => {
                     let held = session.take().and_then(|(session, _)| session.held().cloned());
                     let started = AgentSession::new(host.clone(), identity.frontend, held, canonical);
-                    let hello = started.hello();
+                    let hello = started.hello(HostOrders::default());
                     session = Some((started, line));
                     drop(permit.take());
                     Some(hello)
@@ -86,6 +89,6 @@ async fn agent(config: UplinkConfig, connecting: Arc<Semaphore>) -> anyhow::Resu
 
 /// What a host with one service reports each second.
 fn demand() -> ToController {
-    let services = vec![ServiceDemand { service: "chat".into(), flows: 90 }];
+    let services = vec![ServiceDemand { service: "chat".into(), flows: 90, refused: 0 }];
     ToController::Demand(DemandReport { window_ms: 1000, services })
 }

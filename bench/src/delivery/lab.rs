@@ -2,6 +2,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU16, Ordering},
@@ -10,13 +11,13 @@ use std::{
 
 use anyhow::Context as _;
 use penstock_agent::{
-    config::{Attach, Config, DataPathConfig},
+    config::{Attach, Config, DataPathConfig, Peers},
     run::{load_orders, run},
 };
 use penstock_controller::{
     ca::{self, Subject},
     fleet::{self, Fleet},
-    publish::{PublishConfig, Publisher},
+    publish::{ListenError, PublishConfig, Publisher, StartError},
     snapshot::Wanted,
     weights::{Cause, TableWeights, Weights},
 };
@@ -24,7 +25,11 @@ use penstock_wire::{
     EngineId, EngineState,
     transport::{AgentIdentity, CONTROLLER_NAME, TlsFiles},
 };
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
 
 use super::memory::{InForce, Memory};
 
@@ -123,15 +128,26 @@ impl Lab {
         listen: Option<SocketAddr>,
         recovery_wait: Duration,
     ) -> anyhow::Result<Publisher> {
-        let config = PublishConfig {
-            listen: listen.unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
+        let listen = listen.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
+        start(self.publish_config(listen, recovery_wait)).await.context("controller")
+    }
+
+    /// A controller on the same state that publishes to nobody.
+    pub async fn shadow(&self, listen: SocketAddr, recovery_wait: Duration) -> anyhow::Result<Publisher> {
+        let config = PublishConfig { shadow: true, ..self.publish_config(listen, recovery_wait) };
+        start(config).await.context("shadow")
+    }
+
+    fn publish_config(&self, listen: SocketAddr, recovery_wait: Duration) -> PublishConfig {
+        PublishConfig {
+            listen,
             tls: tls_in(&self.path("controller")),
             state_dir: self.state_dir(),
             table_slots: self.table_slots,
             hosts: self.fleet.hosts.iter().map(|host| host.id.clone()).collect(),
             recovery_wait,
-        };
-        Publisher::start(config).await.context("controller")
+            shadow: false,
+        }
     }
 
     /// An agent that uses the certificate in its folder; one is issued if there is none.
@@ -139,7 +155,11 @@ impl Lab {
         if !self.path(host).join("cert.pem").exists() {
             self.issue_agent("ca", host, "A", DAY)?;
         }
-        let config = self.agent_config(host, controller);
+        Ok(self.agent_with(self.agent_config(host, controller), path))
+    }
+
+    /// An agent with another configuration. Its host's certificate exists.
+    pub fn agent_with(&self, config: Config, path: Memory) -> Agent {
         let (stop, stopped) = oneshot::channel::<()>();
         let in_force = path.in_force();
         let running = config.clone();
@@ -149,7 +169,7 @@ impl Lab {
             let path = if orders.detached.is_some() { path.detached() } else { path };
             run(&running, orders, path, async { drop(stopped.await) }).await
         });
-        Ok(Agent { stop, task, in_force, config })
+        Agent { stop, task, in_force, config }
     }
 
     pub fn agent_config(&self, host: &str, controller: SocketAddr) -> Config {
@@ -159,6 +179,8 @@ impl Lab {
             controllers: vec![controller.to_string()],
             tls: tls_in(&self.path(host)),
             controller_name: CONTROLLER_NAME.to_owned(),
+            metrics: None,
+            peers: Peers::default(),
             admin_socket: state_dir.join("admin.sock"),
             state_dir,
             data_path: DataPathConfig {
@@ -183,6 +205,21 @@ impl Lab {
         engines.sort_by(|a, b| a.0.cmp(&b.0));
         let table = TableWeights { frontend: "A".into(), class: "chat".into(), engines };
         Weights { cause, tables: vec![table] }
+    }
+}
+
+/// A controller that ended in this process frees its address when the last of its tasks is gone: until then, tries again.
+async fn start(config: PublishConfig) -> Result<Publisher, StartError> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match Publisher::start(config.clone()).await {
+            Err(StartError::Listen(ListenError::Bind { source, .. }))
+                if source.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline =>
+            {
+                sleep_until(Instant::now() + Duration::from_millis(20)).await;
+            }
+            result => return result,
+        }
     }
 }
 

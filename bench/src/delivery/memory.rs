@@ -1,7 +1,7 @@
 //! A data path that only remembers.
 use std::sync::Arc;
 
-use penstock_agent::datapath::{CountError, DataPath, Installed, NotInstalled};
+use penstock_agent::datapath::{CountError, DataPath, Installed, NotInstalled, ServiceFlows};
 use penstock_wire::{Epoch, Refusal, Snapshot};
 use tokio::sync::watch;
 
@@ -15,16 +15,24 @@ pub struct Memory {
     /// New flows that each service counts.
     flows: u64,
     detached: bool,
+    /// Routine installs that it still takes.
+    room: usize,
 }
 
 impl Memory {
     pub fn new(flows: u64) -> Self {
-        Self { in_force: Arc::new(watch::Sender::new(None)), flows, detached: false }
+        Self { in_force: Arc::new(watch::Sender::new(None)), flows, detached: false, room: usize::MAX }
     }
 
     /// One that an earlier agent left detached.
     pub fn detached(self) -> Self {
         Self { detached: true, ..self }
+    }
+
+    /// One that takes just `count` installs that do not answer a failure.
+    #[must_use]
+    pub fn with_room_for(self, count: usize) -> Self {
+        Self { room: count, ..self }
     }
 
     pub fn in_force(&self) -> InForce {
@@ -41,6 +49,10 @@ impl DataPath for Memory {
         let installed = self.epoch();
         if snapshot.epoch == installed {
             return Err(stale(snapshot, installed));
+        }
+        if !snapshot.failure_handling {
+            let full = || NotInstalled { reason: Refusal::NotInstalled, detail: "no room".to_owned() };
+            self.room = self.room.checked_sub(1).ok_or_else(full)?;
         }
         self.replace(snapshot)
     }
@@ -76,10 +88,12 @@ impl DataPath for Memory {
         self.epoch() == snapshot.epoch
     }
 
-    fn flows_per_service(&self) -> Result<Vec<(u16, u64)>, CountError> {
+    fn flows_per_service(&self) -> Result<Vec<ServiceFlows>, CountError> {
         let in_force = self.in_force.borrow();
         let services = in_force.iter().flat_map(|snapshot| &snapshot.services);
-        Ok(services.map(|service| (service.index, self.flows)).collect())
+        Ok(services
+            .map(|service| ServiceFlows { service: service.index, new: self.flows, refused: 0 })
+            .collect())
     }
 
     fn reasons(&self) -> Result<Vec<(&'static str, u64)>, CountError> {

@@ -28,7 +28,7 @@ async fn snapshots_reach_every_agent_and_demand_comes_back() {
     for agent in &mut agents {
         for_epoch(&mut agent.in_force, first.epoch).await;
     }
-    let shifted = lab.weights(&[1.25, 0.75, 1.0, 1.0], Cause::Routine);
+    let shifted = lab.weights(&[1.25, 0.75, 1.0, 1.0], Cause::Failure);
     let second = publish(&mut publisher, &lab, &shifted).unwrap().unwrap();
 
     for agent in &mut agents {

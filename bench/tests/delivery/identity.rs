@@ -7,7 +7,7 @@ use penstock_bench::delivery::{
 };
 use penstock_controller::{ca, weights::Cause};
 use penstock_wire::{
-    Hello, ToController,
+    Hello, HostOrders, ToController, Version,
     transport::{CONTROLLER_NAME, Close, client_config, write_message},
 };
 use quinn::{Connection, ConnectionError, Endpoint};
@@ -45,7 +45,13 @@ fn closed_as(error: &ConnectionError, close: Close) -> bool {
 }
 
 fn hello(host: &str, frontend: &str) -> Vec<u8> {
-    ToController::Hello(Hello { host: host.into(), frontend: frontend.into(), held: None }).encode()
+    ToController::Hello(Hello {
+        host: host.into(),
+        frontend: frontend.into(),
+        held: None,
+        orders: HostOrders::default(),
+    })
+    .encode(Version::NEWEST)
 }
 
 #[tokio::test]

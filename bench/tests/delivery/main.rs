@@ -2,4 +2,6 @@
 mod faults;
 mod identity;
 mod orders;
+mod peers;
 mod wait;
+mod waves;

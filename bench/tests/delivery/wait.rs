@@ -7,7 +7,7 @@ use penstock_wire::{Epoch, Snapshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// The snapshot in force once its epoch is at least `epoch`.
 pub(crate) async fn for_epoch(in_force: &mut InForce, epoch: Epoch) -> Arc<Snapshot> {
