@@ -11,7 +11,7 @@ use penstock_controller::demand::meter::HostReport;
 use penstock_controller::fleet::settings::PolicyName;
 use penstock_controller::fleet::{self, Fleet};
 use penstock_controller::policy::{self, Plan, Policy, by_distance};
-use penstock_controller::run::tick::{Planned, Planner, Refused, Tick};
+use penstock_controller::run::tick::{Planned, Planner, Refused, Tick, UNMEASURED_WAIT};
 use penstock_controller::solve::SolveError;
 use penstock_controller::weights::{Cause, Weights};
 
@@ -116,15 +116,36 @@ fn a_restarted_controller_keeps_the_split_it_published_where_moving_saves_little
     let inputs = Inputs { fleet: &fleet, offered: &offered, availability: &availability, move_from: None };
     let before = Instance::build(inputs);
     let plan = policy::named(PolicyName::Optimizer).plan(&before).unwrap();
+    let start = Instant::now();
+    let after = start + UNMEASURED_WAIT;
     let mut fresh = Planner::new(Arc::clone(&fleet), policy::named(PolicyName::Optimizer));
     let mut resumed = Planner::new(Arc::clone(&fleet), policy::named(PolicyName::Optimizer))
-        .resume(Published::of(&before, &plan.weights));
+        .resume(Published::of(&before, &plan.weights), start);
 
-    let (fresh, resumed) = (planned(fresh.tick(Instant::now())), planned(resumed.tick(Instant::now())));
+    let (fresh, resumed) = (planned(fresh.tick(after)), planned(resumed.tick(after)));
 
     assert_eq!(resumed.plan.weights, plan.weights);
     assert_eq!(resumed.publish, None);
     assert!(fresh.publish.is_some() && fresh.plan.weights != plan.weights);
+}
+
+#[test]
+fn a_restarted_controller_holds_its_split_until_every_host_reported_or_the_wait_ends() {
+    let start = Instant::now();
+    let split: Published =
+        [("B".into(), "chat".into(), [("engine-a".into(), 1.0)].into_iter().collect())].into_iter().collect();
+    let resumed = || planner().resume(split.clone(), start);
+
+    let (mut silent, mut reported) = (resumed(), resumed());
+    for (host, frontend, flows) in [("host-a", "A", 90), ("host-b", "B", 120)] {
+        reported.record(&report(host, frontend, flows), start);
+    }
+    assert_eq!(reported.tick(start), Tick::Held(Hold::Unmeasured));
+    reported.record(&report("host-c", "C", 40), start);
+
+    assert!(planned(reported.tick(start)).publish.is_some());
+    assert_eq!(silent.tick(start + UNMEASURED_WAIT - Duration::from_millis(1)), Tick::Held(Hold::Unmeasured));
+    assert!(planned(silent.tick(start + UNMEASURED_WAIT)).publish.is_some());
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub const PATIENCE: u32 = 5;
 /// Why the last result is held.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hold {
+    /// A restarted controller has not heard of every frontend yet.
+    Unmeasured,
     /// Too many hosts have not reported for a while.
     Stale { share: f64 },
     /// Demand fell too fast to be real: more likely reports are missing.
@@ -21,6 +23,7 @@ impl Hold {
     /// As it stands in logs and metrics.
     pub fn label(self) -> &'static str {
         match self {
+            Self::Unmeasured => "unmeasured",
             Self::Stale { .. } => "stale",
             Self::Fall { .. } => "demand_fell",
         }

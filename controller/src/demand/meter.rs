@@ -113,6 +113,12 @@ impl Meter {
         offered
     }
 
+    /// Whether every host of the fleet file has reported.
+    pub fn is_complete(&self) -> bool {
+        let hosts: u32 = self.expected.values().sum();
+        self.hosts.len() >= hosts as usize
+    }
+
     /// Share of the hosts that once reported and whose last report is older than [`STALE_AFTER`].
     pub fn stale_share(&self, now: Instant) -> f64 {
         let stale = self

@@ -55,7 +55,7 @@ impl State {
     ) -> Self {
         let split = Published::of_snapshots(publisher.snapshots().map(Arc::as_ref));
         Self {
-            planner: Planner::new(Arc::clone(&fleet), policy::named(policy)).resume(split),
+            planner: Planner::new(Arc::clone(&fleet), policy::named(policy)).resume(split, Instant::now()),
             fleet,
             fleet_text,
             policy,

@@ -1,6 +1,6 @@
 //! One tick: demand, problem, plan, gate and cadence. Takes values and `now`, reads no clock.
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cadence::Cadence;
 use super::calm;
@@ -17,6 +17,10 @@ use crate::solve::SolveError;
 use crate::solve::certify::Certificate;
 use crate::weights::{Cause, Weights};
 
+/// How long a restarted controller waits for the first reports of all hosts before it plans with stated demand for the
+/// missing ones.
+pub const UNMEASURED_WAIT: Duration = Duration::from_secs(30);
+
 /// State of the running controller between ticks.
 #[derive(Debug)]
 pub struct Planner {
@@ -27,6 +31,8 @@ pub struct Planner {
     cadence: Cadence,
     availability: Availability,
     in_force: Option<InForce>,
+    /// Until then, a split of an earlier run is not left for demand that nobody measured.
+    measured_by: Option<Instant>,
 }
 
 /// What was published last.
@@ -79,14 +85,17 @@ impl Planner {
             cadence: Cadence::new(&fleet.settings),
             availability: Availability::stated(&fleet),
             in_force: None,
+            measured_by: None,
             fleet,
         }
     }
 
-    /// Takes over what an earlier run published, so that a restart moves no more than a tick does.
+    /// Takes over what an earlier run published, so that a restart moves no more than a tick does: it stays until demand
+    /// is measured again.
     #[must_use]
-    pub fn resume(mut self, split: Published) -> Self {
+    pub fn resume(mut self, split: Published, now: Instant) -> Self {
         if !split.is_empty() {
+            self.measured_by = Some(now + UNMEASURED_WAIT);
             self.in_force = Some(InForce { split, availability: self.availability.clone() });
         }
         self
@@ -113,6 +122,10 @@ impl Planner {
 
     /// Plans for the demand measured so far.
     pub fn tick(&mut self, now: Instant) -> Tick {
+        if self.measured_by.is_some_and(|until| now < until && !self.meter.is_complete()) {
+            return Tick::Held(Hold::Unmeasured);
+        }
+        self.measured_by = None;
         let offered = self.meter.offered();
         if let Some(hold) = self.gate.judge(&offered, self.meter.stale_share(now)) {
             return Tick::Held(hold);
