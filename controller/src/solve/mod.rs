@@ -10,7 +10,10 @@ pub mod evaluate;
 mod fixture;
 pub mod network;
 pub mod problem;
+#[cfg(test)]
+mod properties;
 pub mod reference;
+pub mod robustness;
 
 use std::time::Duration;
 

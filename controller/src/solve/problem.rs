@@ -148,18 +148,23 @@ impl Problem {
 
     fn check_arcs(&self) -> Result<(), ProblemError> {
         let groups = self.groups.len();
+        // Two passes: almost all arcs are well, and a plain fold over them is quick.
+        let numbers = |arc: &Arc| {
+            (arc.cost >= 0.0) & (arc.cost < f64::INFINITY) & (arc.gain > 0.0) & (arc.gain < f64::INFINITY)
+        };
+        if !self.arcs.iter().fold(true, |well, arc| well & numbers(arc))
+            && let Some(arc) = self.arcs.iter().position(|arc| !numbers(arc))
+        {
+            return Err(ProblemError::Arc { arc, cost: self.arcs[arc].cost, gain: self.arcs[arc].gain });
+        }
         for supply in 0..self.supplies.len() {
             let mut least = 0;
             for arc in self.arcs_of(supply) {
-                let Arc { group, cost, gain } = self.arcs[arc];
+                let group = self.arcs[arc].group;
                 if group < least || group as usize >= groups {
                     return Err(ProblemError::ArcOrder { arc, supply, group, groups });
                 }
                 least = group + 1;
-                let usable = cost.is_finite() && cost >= 0.0 && gain.is_finite() && gain > 0.0;
-                if !usable {
-                    return Err(ProblemError::Arc { arc, cost, gain });
-                }
             }
         }
         Ok(())

@@ -74,6 +74,9 @@ impl Basis {
         }
         let extra = self.targets(root, &mut scratch);
         let blocked = self.advance(root, &scratch, extra, NOISE * brought);
+        if blocked.is_none() && !self.rows.is_uniform() && self.forest.extra(root).is_none() {
+            self.root_at_the_largest(root, &scratch);
+        }
         self.scratch = scratch;
         blocked
     }
@@ -104,6 +107,18 @@ impl Basis {
             }
         }
         self.scratch = scratch;
+    }
+
+    /// Makes the group that takes load most readily the root of a tree, to give slack to cycles with gains.
+    fn root_at_the_largest(&mut self, root: u32, scratch: &Scratch) {
+        let readiness = |at: usize| scratch.rate[at] * scratch.weight[at];
+        let groups = (0..scratch.order.len()).filter(|&at| self.forest.is_group(scratch.order[at]));
+        let Some(best) = groups.max_by(|&one, &other| readiness(one).total_cmp(&readiness(other))) else {
+            return;
+        };
+        if !self.forest.is_group(root) || readiness(best) > 2.0 * readiness(0) {
+            self.forest.make_root(scratch.order[best]);
+        }
     }
 
     fn lay_out(&mut self, root: u32, scratch: &mut Scratch) {

@@ -131,6 +131,11 @@ impl Forest {
         self.extras.iter().find(|(owner, _)| *owner == root).map(|(_, extra)| extra)
     }
 
+    /// Every closing arc with the root that it belongs to.
+    pub(super) fn extras(&self) -> &[(u32, Extra)] {
+        &self.extras
+    }
+
     pub(super) fn extra_mut(&mut self, root: u32) -> Option<&mut Extra> {
         self.extras.iter_mut().find(|(owner, _)| *owner == root).map(|(_, extra)| extra)
     }
@@ -150,6 +155,18 @@ impl Forest {
     pub(super) fn factor(&self, child: u32) -> f64 {
         let gain = self.arc(child).gain;
         if self.is_group(child) { 1.0 / gain } else { gain }
+    }
+
+    /// Load that the arcs of a root group bring to it.
+    pub(super) fn inflow(&self, root: u32) -> f64 {
+        let mut sum = 0.0;
+        let mut child = self.nodes[root as usize].first;
+        while child != NONE {
+            let node = &self.nodes[child as usize];
+            sum += node.arc.flow * node.arc.gain;
+            child = node.next;
+        }
+        sum
     }
 
     /// Sets a node's potential from its parent's.
@@ -236,19 +253,28 @@ impl Forest {
         self.extras.retain(|(owner, _)| *owner != root);
     }
 
+    /// Whether `node` is in the tree below `top`, or `top` itself.
+    pub(super) fn is_below(&self, node: u32, top: u32) -> bool {
+        let mut at = node;
+        while self.depth(at) > self.depth(top) {
+            at = self.parent(at);
+        }
+        at == top
+    }
+
+    /// Makes a node of a tree its root; potentials stay.
+    pub(super) fn make_root(&mut self, node: u32) {
+        if self.root(node) != node {
+            self.reroot(node);
+            self.nodes[node as usize].arc = NO_ARC;
+            self.relabel(node);
+        }
+    }
+
     /// Adds an arc within a tree, whose gains do not cancel round the cycle, and moves all potentials to agree.
     pub(super) fn close(&mut self, ends: (u32, u32), arc: BasicArc) -> u32 {
         let (supply, group) = ends;
-        let old = self.root(supply);
-        if old != supply {
-            let size = self.sizes[old as usize];
-            self.reroot(supply);
-            self.nodes[supply as usize].parent = NONE;
-            self.nodes[supply as usize].arc = NO_ARC;
-            self.sizes[supply as usize] = size;
-            self.relabel(supply);
-            self.sizes[supply as usize] = size;
-        }
+        self.make_root(supply);
         self.extras.push((supply, Extra { to: group, arc }));
         self.reprice(supply);
         supply

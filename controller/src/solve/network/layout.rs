@@ -22,6 +22,8 @@ const UNIT_GAIN: f64 = 1e-12;
 pub(super) struct Units {
     pub(super) supply: Vec<f64>,
     pub(super) group: Vec<f64>,
+    /// Whether all gains are 1 in these units.
+    is_uniform: bool,
 }
 
 impl Units {
@@ -29,6 +31,7 @@ impl Units {
     fn new(problem: &Problem) -> Self {
         let mut supply = vec![0.0; problem.supplies.len()];
         let mut group = vec![0.0; problem.groups.len()];
+        let mut is_uniform = true;
         let mut left: Vec<usize> = (0..supply.len()).filter(|&at| !problem.arcs_of(at).is_empty()).collect();
         while !left.is_empty() {
             let before = left.len();
@@ -37,11 +40,14 @@ impl Units {
                 let Some(known) = arcs.iter().find(|arc| group[arc.group as usize] > 0.0) else {
                     return true;
                 };
-                supply[at] = known.gain * group[known.group as usize];
+                let unit = known.gain * group[known.group as usize];
+                supply[at] = unit;
                 for arc in arcs {
-                    let unit = &mut group[arc.group as usize];
-                    if *unit == 0.0 {
-                        *unit = supply[at] / arc.gain;
+                    let own = &mut group[arc.group as usize];
+                    if *own == 0.0 {
+                        *own = unit / arc.gain;
+                    } else {
+                        is_uniform &= (arc.gain * *own - unit).abs() <= UNIT_GAIN * unit;
                     }
                 }
                 false
@@ -55,12 +61,7 @@ impl Units {
             |units: &mut Vec<f64>| units.iter_mut().filter(|unit| **unit == 0.0).for_each(|unit| *unit = 1.0);
         fill(&mut supply);
         fill(&mut group);
-        Self { supply, group }
-    }
-
-    fn gain(&self, supply: usize, group: u32, gain: f64) -> f64 {
-        let scaled = gain * self.group[group as usize] / self.supply[supply];
-        if (scaled - 1.0).abs() <= UNIT_GAIN { 1.0 } else { scaled }
+        Self { supply, group, is_uniform }
     }
 }
 
@@ -110,47 +111,46 @@ fn sinks(problem: &Problem, curves: &[CostCurve], units: &Units) -> Sinks {
 }
 
 fn rows(problem: &Problem, units: &Units) -> (Rows, Kinks) {
-    let count = problem.arcs.len();
-    let groups = problem.groups.len();
-    let dense = problem.arcs.len() == groups * problem.supplies.len();
-    let mut start = Vec::with_capacity(problem.supplies.len() + 1);
-    start.push(0);
-    let mut prices = Vec::with_capacity(count);
-    let mut group = Vec::with_capacity(if dense { 0 } else { count });
-    let mut gains = Vec::new();
+    let dense = problem.arcs.len() == problem.groups.len() * problem.supplies.len();
+    // Added to the cost, it keeps arcs to groups without capacity out of every comparison.
+    let closed: Vec<f64> =
+        problem.groups.iter().map(|group| if group.limit > 0.0 { 0.0 } else { f64::INFINITY }).collect();
+    let start = problem.arc_start.iter().map(|&at| index(at)).collect();
+    let mut prices = Vec::with_capacity(problem.arcs.len());
+    let mut gains = Vec::with_capacity(if units.is_uniform { 0 } else { problem.arcs.len() });
+    for (supply, &unit) in units.supply.iter().enumerate() {
+        let arcs = &problem.arcs[problem.arcs_of(supply)];
+        let per_unit = 1.0 / unit;
+        prices.extend(arcs.iter().map(|arc| arc.cost * per_unit + closed[arc.group as usize]));
+        if !units.is_uniform {
+            gains.extend(arcs.iter().map(|arc| {
+                let gain = arc.gain * units.group[arc.group as usize] * per_unit;
+                if (gain - 1.0).abs() <= UNIT_GAIN { 1.0 } else { gain }
+            }));
+        }
+    }
+    let kinks = bend(problem, units, &mut prices);
+    let group = if dense { Vec::new() } else { problem.arcs.iter().map(|arc| arc.group).collect() };
+    (Rows::new(start, group, prices, gains, dense), kinks)
+}
+
+/// Prices for the side of the published rate on which every arc starts, at no flow.
+fn bend(problem: &Problem, units: &Units, prices: &mut [f64]) -> Kinks {
     let mut kinks = Kinks::default();
+    let Some(penalty) = &problem.move_penalty else { return kinks };
     for (supply, &unit) in units.supply.iter().enumerate() {
         let mut bent = Vec::new();
         for position in problem.arcs_of(supply) {
-            let arc = &problem.arcs[position];
-            let open = problem.groups[arc.group as usize].limit > 0.0;
-            let cost = if open { arc.cost / unit } else { f64::INFINITY };
-            let gain = units.gain(supply, arc.group, arc.gain);
-            if gain != 1.0 && gains.is_empty() {
-                gains.reserve_exact(count);
-                gains.resize(position, 1.0);
+            let moved = penalty.price[position] / unit;
+            let cost = prices[position];
+            prices[position] = cost + moved;
+            let previous = penalty.previous[position] * unit;
+            if previous > 0.0 && moved > 0.0 && cost.is_finite() {
+                prices[position] = cost - moved;
+                bent.push(Kink { position: index(position), cost, previous, price: moved, held: false });
             }
-            if gain != 1.0 || !gains.is_empty() {
-                gains.push(gain);
-            }
-            if !dense {
-                group.push(arc.group);
-            }
-            let mut price = cost;
-            if let Some(penalty) = &problem.move_penalty {
-                let (previous, moved) = (penalty.previous[position] * unit, penalty.price[position] / unit);
-                price += moved;
-                if previous > 0.0 && moved > 0.0 && open {
-                    price = cost - moved;
-                    bent.push(Kink { position: index(position), cost, previous, price: moved, held: false });
-                }
-            }
-            prices.push(price);
         }
-        start.push(index(prices.len()));
-        if problem.move_penalty.is_some() {
-            kinks.push_supply(bent.into_iter());
-        }
+        kinks.push_supply(bent.into_iter());
     }
-    (Rows::new(start, group, prices, gains, dense), kinks)
+    kinks
 }

@@ -7,6 +7,7 @@
 //!
 //! The method follows the convex network simplex (Dembo and Klincewicz 1981) and the quasi-trees of generalised networks
 //! (Brown and McBride 1984); moving all loads of a component at once is an active-set step.
+mod answer;
 mod balance;
 mod forest;
 mod kink;
@@ -14,24 +15,33 @@ mod layout;
 mod pivot;
 mod rows;
 mod sink;
+mod slack;
 mod start;
 
 use balance::Scratch;
 use forest::{BasicArc, Forest, Side};
 use kink::Kinks;
-use pivot::{Change, Entering};
+use pivot::{Change, Entering, Entry};
 use rows::Rows;
 use sink::Sinks;
 
 use super::{
     SolveError, Solver,
     curve::CostCurve,
-    duals,
     problem::{Assignment, Problem},
 };
 
 /// Reduced costs below this share of a supply's price are rounding.
 const REDUCED_COST: f64 = 1e-11;
+
+/// How often a sweep balances.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Entries after which all marked components are balanced.
+    entries: usize,
+    /// Balances at the end of a sweep; what is left waits for the next.
+    balances: usize,
+}
 
 /// Moves of flow below this share of all demand are rounding.
 const LEAST_MOVE: f64 = 1e-13;
@@ -98,8 +108,8 @@ impl Network {
         basis.level_shed_prices();
         basis.effort.bytes = basis.bytes();
         let effort = basis.effort;
-        let (rates, shed) = basis.rates(problem, &units);
-        let (rates, shed) = duals::repair(problem, &curves, rates, &shed);
+        let flows = basis.flows(&units);
+        let (rates, shed) = answer::rates(problem, &curves, &flows);
         let (group_price, supply_price) = basis.prices(&units);
         Ok((Assignment { rates, shed, group_price, supply_price }, effort))
     }
@@ -121,6 +131,10 @@ struct Basis {
     scratch: Scratch,
     cycle: Vec<(pivot::Member, f64)>,
     far_side: Vec<(pivot::Member, f64)>,
+    /// Rates of flow being added up, by the node below the arc, and the nodes that have one.
+    rate_above: Vec<f64>,
+    touched: Vec<u32>,
+    closing_rates: Vec<(u32, f64)>,
     effort: Effort,
     step_limit: usize,
     /// Whether any flow changed by more than rounding since this was last cleared.
@@ -151,6 +165,9 @@ impl Basis {
             scratch: Scratch::default(),
             cycle: Vec::new(),
             far_side: Vec::new(),
+            rate_above: vec![0.0; nodes],
+            touched: Vec::new(),
+            closing_rates: Vec::new(),
             effort: Effort::default(),
             step_limit: usize::MAX,
             has_moved: false,
@@ -160,44 +177,54 @@ impl Basis {
 
     /// Prices rows and balances components until no arc would lower the objective.
     ///
-    /// Usually a sweep takes arcs in row after row and balances once at its end. Joins on prices that no balance has
-    /// confirmed may be undone by it; after a sweep that moved no flow at all, each arc is balanced by itself.
+    /// A sweep takes arcs in row after row; balances come at its end, or more often where gains tie prices to loads.
+    /// Joins on prices that no balance has confirmed may be undone by it; after a sweep that moved no flow at all, each
+    /// arc is balanced by itself.
     fn run(&mut self) -> Result<(), SolveError> {
-        self.balance_marked()?;
-        let supplies = self.rows.supplies();
+        let pace = self.pace();
+        self.balance_marked(usize::MAX)?;
         let mut careful = false;
         loop {
             self.effort.sweeps += 1;
             self.has_moved = false;
             let mut entered = 0;
-            for supply in 0..supplies {
-                let mut priced = self.price_row(supply);
-                if priced.is_some_and(|entering| self.wants_balance(&entering)) {
-                    self.balance_marked()?;
-                    priced = self.price_row(supply);
-                }
-                let Some(entering) = priced else { continue };
+            for supply in 0..self.rows.supplies() {
+                let Some(entering) = self.price_row(supply) else { continue };
                 self.count_entry()?;
-                let fixes_prices = self.enter(entering);
-                if fixes_prices || careful {
-                    self.balance_marked()?;
-                }
                 entered += 1;
+                let taken = self.enter(entering) == Entry::Taken;
+                if !taken || careful || entered % pace.entries == 0 {
+                    self.balance_marked(usize::MAX)?;
+                }
             }
-            self.balance_marked()?;
-            if entered == 0 {
+            if entered == 0 && self.marked.is_empty() {
                 return Ok(());
             }
+            self.balance_marked(if entered == 0 || careful { usize::MAX } else { pace.balances })?;
             careful = !self.has_moved;
         }
     }
 
-    fn balance_marked(&mut self) -> Result<(), SolveError> {
-        while let Some(root) = self.marked.pop() {
+    /// With gains that cancel, balances take about as long as pricing; otherwise prices go astray without them.
+    fn pace(&self) -> Pace {
+        if !self.rows.is_uniform() {
+            return Pace { entries: 16, balances: usize::MAX };
+        }
+        let arcs_per_node = self.rows.len() / (self.inject.len() + 1);
+        Pace { entries: usize::MAX, balances: 4 + arcs_per_node / 16 }
+    }
+
+    /// Balances marked components, and again what is left of those that lost an arc, `most` times in all.
+    fn balance_marked(&mut self, most: usize) -> Result<(), SolveError> {
+        let mut left = most;
+        while left > 0
+            && let Some(root) = self.marked.pop()
+        {
             self.is_marked[root as usize] = false;
             if self.forest.root(root) != root {
                 continue;
             }
+            left -= 1;
             self.effort.balances += 1;
             if let Some(blocked) = self.balance(root) {
                 self.effort.left += 1;
@@ -301,37 +328,37 @@ impl Basis {
         }
     }
 
-    /// Rates of the problem's arcs and shed of its supplies, requests/s.
-    fn rates(&self, problem: &Problem, units: &layout::Units) -> (Vec<f64>, Vec<f64>) {
-        let mut rates = vec![0.0; problem.arcs.len()];
+    /// The flows in use, as `(supply, position, requests/s)` in order of position.
+    fn flows(&self, units: &layout::Units) -> Vec<(usize, usize, f64)> {
+        let mut flows = Vec::with_capacity(self.forest.len() as usize);
+        let mut add = |supply: usize, arc: &BasicArc| {
+            flows.push((supply, arc.position as usize, arc.flow / units.supply[supply]));
+        };
         for node in 0..self.forest.len() {
             if self.forest.parent(node) != forest::NONE {
-                let arc = self.forest.arc(node);
-                let supply = self.forest.supply_of(self.forest.ends(node).0);
-                rates[arc.position as usize] = arc.flow / units.supply[supply];
-            }
-            if let Some(extra) = self.forest.extra(node) {
-                let end = if self.forest.is_group(node) { extra.to } else { node };
-                let supply = self.forest.supply_of(end);
-                rates[extra.arc.position as usize] = extra.arc.flow / units.supply[supply];
+                add(self.forest.supply_of(self.forest.ends(node).0), self.forest.arc(node));
             }
         }
-        let mut shed = Vec::with_capacity(problem.supplies.len());
-        for (supply, terms) in problem.supplies.iter().enumerate() {
+        for (root, extra) in self.forest.extras() {
+            let end = if self.forest.is_group(*root) { extra.to } else { *root };
+            add(self.forest.supply_of(end), &extra.arc);
+        }
+        for supply in 0..self.rows.supplies() {
             for kink in self.kinks.of(supply).iter().filter(|kink| kink.held) {
-                rates[kink.position as usize] = kink.previous / units.supply[supply];
+                flows.push((supply, kink.position as usize, kink.previous / units.supply[supply]));
             }
-            let served: f64 = rates[problem.arcs_of(supply)].iter().sum();
-            shed.push((terms.demand - served).max(0.0));
         }
-        (rates, shed)
+        flows.sort_unstable_by_key(|&(_, position, _)| position);
+        flows
     }
 
     /// Prices in the problem's units.
     fn prices(&self, units: &layout::Units) -> (Vec<f64>, Vec<f64>) {
         let (group, supply) = self.forest.potentials.split_at(units.group.len());
         let group = group.iter().zip(&units.group).map(|(price, unit)| price * unit).collect();
-        let supply = supply.iter().zip(&units.supply).map(|(price, unit)| price * unit).collect();
+        // A supply that is shed whole may hang on an arc without flow, whose price says nothing about it.
+        let capped = supply.iter().zip(&self.shed_price).map(|(price, shed)| price.min(*shed));
+        let supply = capped.zip(&units.supply).map(|(price, unit)| price * unit).collect();
         (group, supply)
     }
 

@@ -5,7 +5,7 @@
 use super::{
     Basis,
     balance::Blocked,
-    forest::{BasicArc, Extra, Side},
+    forest::{BasicArc, Extra, NONE, Side},
 };
 
 /// An arc outside the basis whose flow should change.
@@ -24,6 +24,16 @@ pub(super) enum Change {
     Less,
 }
 
+/// What became of an arc that should enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Taken,
+    /// It closed a cycle that fixes all prices of its component, which only a balance brings together with its loads.
+    Closed,
+    /// It would do so before loads follow the changes so far: such steps can undo each other for ever.
+    NeedsBalance,
+}
+
 /// A place in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Member {
@@ -35,49 +45,39 @@ pub(super) enum Member {
 }
 
 impl Basis {
-    /// Takes an arc into the basis. Its flow moves at once round a cycle, or with the next balance. Whether a component
-    /// with a cycle of its own was involved, whose prices only a balance brings together with its loads.
-    pub(super) fn enter(&mut self, entering: Entering) -> bool {
+    /// Takes an arc into the basis. Its flow moves at once round a cycle, or with the next balance.
+    pub(super) fn enter(&mut self, entering: Entering) -> Entry {
         let arc = self.basic_arc(&entering);
         let supply = self.forest.supply_node(entering.supply);
         let group = self.rows.group(entering.supply, entering.position);
-        self.release(&entering, &arc, group);
         let (one, other) = (self.forest.root(supply), self.forest.root(group));
         let cycles = (self.forest.extra(one).is_some(), self.forest.extra(other).is_some());
         if one != other && cycles != (true, true) {
+            self.release(&entering, &arc, group);
             let root = self.forest.join((supply, group), arc);
             self.mark(root);
-            return cycles != (false, false);
+            return Entry::Taken;
         }
         if cycles.0 {
+            self.release(&entering, &arc, group);
             self.rotate_with_cycles(entering, arc, supply, group);
-            return true;
+            return Entry::Taken;
         }
         if self.forest.cycle_gain(supply, group, arc.gain).is_none() {
+            self.release(&entering, &arc, group);
             self.rotate(entering, arc, supply, group);
-            return false;
+            return Entry::Taken;
         }
+        if self.rotate_with_slack(entering, arc, supply, group) {
+            return Entry::Taken;
+        }
+        if self.is_marked[one as usize] {
+            return Entry::NeedsBalance;
+        }
+        self.release(&entering, &arc, group);
         let root = self.forest.close((supply, group), arc);
         self.mark(root);
-        true
-    }
-
-    /// Whether an arc would fix the prices of a component, or involve one with fixed prices, before its loads follow
-    /// the changes so far: such steps can undo each other for ever.
-    pub(super) fn wants_balance(&self, entering: &Entering) -> bool {
-        if self.rows.is_uniform() {
-            return false;
-        }
-        let supply = self.forest.supply_node(entering.supply);
-        let group = self.rows.group(entering.supply, entering.position);
-        let (one, other) = (self.forest.root(supply), self.forest.root(group));
-        if !self.is_marked[one as usize] && !self.is_marked[other as usize] {
-            return false;
-        }
-        let has_cycle = self.forest.extra(one).is_some() || self.forest.extra(other).is_some();
-        has_cycle
-            || (one == other
-                && self.forest.cycle_gain(supply, group, self.rows.gain(entering.position)).is_some())
+        Entry::Closed
     }
 
     /// Takes a blocked arc out of the basis and marks what is left.
@@ -152,23 +152,50 @@ impl Basis {
     /// Sends flow along the one direction that keeps all loads, in components with cycles of their own.
     fn rotate_with_cycles(&mut self, entering: Entering, arc: BasicArc, supply: u32, group: u32) {
         let sign = if entering.change == Change::More { 1.0 } else { -1.0 };
-        let mut members: Vec<(Member, f64)> = vec![(Member::Entering, sign)];
+        let mut members = std::mem::take(&mut self.cycle);
+        members.clear();
+        members.push((Member::Entering, sign));
         // A supply that sends more on the entering arc lacks it elsewhere; a group that gets more needs less elsewhere.
-        self.carry(supply, -sign, &mut members);
-        self.carry(group, -sign * arc.gain, &mut members);
+        self.carry(supply, -sign);
+        self.carry(group, -sign * arc.gain);
+        self.collect_rates(&mut members);
         let (leaving, step) = self.give_way(&members, &arc);
         let flow = self.apply(&members, &arc, step, leaving);
-        let arc = BasicArc { flow, ..arc };
-        let at_upper = members[leaving].1 > 0.0;
-        let orphan = match members[leaving].0 {
+        self.replace(entering, BasicArc { flow, ..arc }, (supply, group), members[leaving]);
+        self.cycle = members;
+    }
+
+    /// Puts the entering arc in the place of the leaving one, which has met its bound.
+    pub(super) fn replace(
+        &mut self,
+        entering: Entering,
+        arc: BasicArc,
+        ends: (u32, u32),
+        leaving: (Member, f64),
+    ) {
+        let at_upper = leaving.1 > 0.0;
+        let orphan = match leaving.0 {
             Member::Entering => {
                 self.park(entering.supply, &arc, at_upper);
+                self.mark(self.forest.root(ends.0));
+                self.mark(self.forest.root(ends.1));
                 return;
             }
             Member::Above(node) => {
                 let (owner, _) = self.forest.ends(node);
                 let gone = *self.forest.arc(node);
                 let root = self.forest.root(node);
+                let below = (self.forest.is_below(ends.0, node), self.forest.is_below(ends.1, node));
+                if below.0 != below.1
+                    && self.forest.extra(root).is_none()
+                    && self.forest.root(ends.0) == self.forest.root(ends.1)
+                {
+                    self.park(self.forest.supply_of(owner), &gone, at_upper);
+                    let (child, parent) = if below.0 { ends } else { (ends.1, ends.0) };
+                    self.forest.rehang(node, child, parent, arc);
+                    self.mark(root);
+                    return;
+                }
                 let orphan = self.forest.cut(node);
                 self.park(self.forest.supply_of(owner), &gone, at_upper);
                 self.mark(root);
@@ -183,50 +210,96 @@ impl Basis {
                 root
             }
         };
-        let whole = if self.forest.root(supply) == orphan && self.forest.root(group) == orphan {
-            self.forest.close((supply, group), arc)
+        let whole = if self.forest.root(ends.0) == orphan && self.forest.root(ends.1) == orphan {
+            self.forest.close(ends, arc)
         } else {
-            self.forest.join((supply, group), arc)
+            self.forest.join(ends, arc)
         };
         self.mark(whole);
     }
 
-    /// Adds the rates of flow that make up `change` at `node`: demand to send at a supply, load to find at a group.
-    fn carry(&self, node: u32, change: f64, members: &mut Vec<(Member, f64)>) {
-        let add = |members: &mut Vec<(Member, f64)>, member: Member, rate: f64| match members
-            .iter_mut()
-            .find(|(known, _)| *known == member)
-        {
-            Some((_, sum)) => *sum += rate,
-            None => members.push((member, rate)),
-        };
-        let climb = |members: &mut Vec<(Member, f64)>, from: u32, change: f64| {
-            let (mut node, mut change) = (from, change);
-            while node != self.forest.root(node) {
-                let gain = self.forest.arc(node).gain;
-                let rate = if self.forest.is_group(node) { change / gain } else { change };
-                add(members, Member::Above(node), rate);
-                change = if self.forest.is_group(node) { -rate } else { -rate * gain };
-                node = self.forest.parent(node);
-            }
-            change
-        };
+    /// Adds up the rates of flow that make up `change` at `node`: demand to send at a supply, load to find at a group.
+    fn carry(&mut self, node: u32, change: f64) {
         let root = self.forest.root(node);
-        let at_root = climb(members, node, change);
+        let at_root = self.climb(node, change, 1.0);
         let Some(&Extra { to, arc }) = self.forest.extra(root) else { return };
-        // A unit on the closing arc, and what comes back to the root of it.
-        let mut unit = Vec::new();
-        let returned = climb(&mut unit, to, if self.forest.is_group(to) { -arc.gain } else { -1.0 });
+        // What a unit on the closing arc brings back to the root, then as many units as its balance asks for.
+        let unit = if self.forest.is_group(to) { -arc.gain } else { -1.0 };
+        let returned = self.climb(to, unit, 0.0);
         let own = if self.forest.is_group(root) { arc.gain } else { 1.0 };
         let flow = at_root / (own - returned);
-        add(members, Member::Closing(root), flow);
-        for (member, rate) in unit {
-            add(members, member, rate * flow);
+        self.climb(to, unit, flow);
+        self.closing_rates.push((root, flow));
+    }
+
+    /// Follows a change from `node` to its root, adding `scale` times the rates on the way; returns the change there.
+    fn climb(&mut self, node: u32, change: f64, scale: f64) -> f64 {
+        let (mut node, mut change) = (node, change);
+        while self.forest.parent(node) != NONE {
+            let gain = self.forest.arc(node).gain;
+            let is_group = self.forest.is_group(node);
+            let rate = if is_group { change / gain } else { change };
+            if scale != 0.0 {
+                self.touched.push(node);
+                self.rate_above[node as usize] += scale * rate;
+            }
+            change = if is_group { -rate } else { -rate * gain };
+            node = self.forest.parent(node);
+        }
+        change
+    }
+
+    /// Moves the rates that were added up into `members`.
+    fn collect_rates(&mut self, members: &mut Vec<(Member, f64)>) {
+        for node in self.touched.drain(..) {
+            let rate = std::mem::take(&mut self.rate_above[node as usize]);
+            if rate != 0.0 {
+                members.push((Member::Above(node), rate));
+            }
+        }
+        self.closing_rates.sort_by_key(|&(root, _)| root);
+        for (root, rate) in self.closing_rates.drain(..) {
+            match members.last_mut() {
+                Some((Member::Closing(last), sum)) if *last == root => *sum += rate,
+                _ => members.push((Member::Closing(root), rate)),
+            }
         }
     }
 
+    /// Adds the rates of flow up to the root of one tree for changes at two of its nodes; returns the change at the root.
+    pub(super) fn carry_to_root(
+        &self,
+        supply: u32,
+        group: u32,
+        changes: (f64, f64),
+        members: &mut Vec<(Member, f64)>,
+    ) -> f64 {
+        let (mut one, mut other) = (supply, group);
+        let (mut first, mut second) = changes;
+        let climb = |members: &mut Vec<(Member, f64)>, node: &mut u32, change: &mut f64| {
+            let gain = self.forest.arc(*node).gain;
+            let is_group = self.forest.is_group(*node);
+            let rate = if is_group { *change / gain } else { *change };
+            members.push((Member::Above(*node), rate));
+            *change = if is_group { -rate } else { -rate * gain };
+            *node = self.forest.parent(*node);
+        };
+        while one != other {
+            if self.forest.depth(one) >= self.forest.depth(other) {
+                climb(members, &mut one, &mut first);
+            } else {
+                climb(members, &mut other, &mut second);
+            }
+        }
+        let mut sum = first + second;
+        while one != self.forest.root(one) {
+            climb(members, &mut one, &mut sum);
+        }
+        sum
+    }
+
     /// The member that first meets its bound, the last of those that do together, and the step to there.
-    fn give_way(&self, cycle: &[(Member, f64)], entering: &BasicArc) -> (usize, f64) {
+    pub(super) fn give_way(&self, cycle: &[(Member, f64)], entering: &BasicArc) -> (usize, f64) {
         let (mut leaving, mut step) = (0, f64::INFINITY);
         for (at, &(member, rate)) in cycle.iter().enumerate() {
             let arc = match member {
@@ -253,7 +326,13 @@ impl Basis {
     }
 
     /// Moves the flows of a cycle and returns the entering arc's.
-    fn apply(&mut self, cycle: &[(Member, f64)], entering: &BasicArc, step: f64, leaving: usize) -> f64 {
+    pub(super) fn apply(
+        &mut self,
+        cycle: &[(Member, f64)],
+        entering: &BasicArc,
+        step: f64,
+        leaving: usize,
+    ) -> f64 {
         let mut entered = entering.flow;
         self.has_moved |= step > self.least_move;
         for (at, &(member, rate)) in cycle.iter().enumerate() {

@@ -38,6 +38,11 @@ impl Rows {
         self.start.len() - 1
     }
 
+    /// Arcs in all rows.
+    pub(super) fn len(&self) -> usize {
+        self.price.len()
+    }
+
     pub(super) fn is_uniform(&self) -> bool {
         self.gain.is_empty()
     }

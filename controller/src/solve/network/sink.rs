@@ -125,6 +125,15 @@ impl Sinks {
         f64::INFINITY
     }
 
+    /// Marginal at `from` and its rise per unit, if both amounts lie on one piece of the sink of `node`.
+    pub(super) fn marginal_within(&self, node: usize, from: f64, to: f64) -> Option<(f64, f64)> {
+        let pieces = &self.pieces[self.start[node] as usize..self.start[node + 1] as usize];
+        let (least, most) = (from.min(to), from.max(to));
+        let piece = pieces.iter().find(|piece| piece.from <= least && most <= piece.to)?;
+        let rise = (piece.high - piece.low) / (piece.to - piece.from);
+        Some((piece.low + rise * (from - piece.from), rise))
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.start.capacity() * 4 + self.pieces.capacity() * size_of::<Piece>() + self.hint.capacity() * 4
     }

@@ -2,7 +2,7 @@
 use super::{
     Basis,
     layout::Units,
-    pivot::{Change, Entering},
+    pivot::{Change, Entering, Entry},
     sink::index,
 };
 use crate::solve::{SolveError, problem::Problem};
@@ -10,7 +10,7 @@ use crate::solve::{SolveError, problem::Problem};
 /// Rounds in which the greedy start places every supply's demand.
 const ROUNDS: u32 = 4;
 /// Share of a group's room that it fills before it looks at prices again.
-const SLICE: f64 = 1.0 / 16.0;
+const SLICE: f64 = 1.0 / 6.0;
 
 impl Basis {
     /// Starts from `rates`, requests/s per arc of the problem, cut to demands and limits.
@@ -23,24 +23,19 @@ impl Basis {
         let mut flows = Vec::new();
         let mut loads = vec![0.0; problem.groups.len()];
         for (supply, terms) in problem.supplies.iter().enumerate() {
-            let range = problem.arcs_of(supply);
-            let usable = |position: usize| {
-                let rate = rates[position];
+            let (range, first) = (problem.arcs_of(supply), flows.len());
+            for (position, &rate) in range.clone().zip(&rates[range]) {
                 if rate > 0.0 && rate.is_finite() && self.rows.price[position].is_finite() {
-                    rate
-                } else {
-                    0.0
-                }
-            };
-            let sum: f64 = range.clone().map(usable).sum();
-            let scale = if sum > terms.demand { terms.demand / sum } else { 1.0 };
-            for position in range {
-                let rate = usable(position) * scale;
-                if rate > 0.0 {
-                    let arc = &problem.arcs[position];
-                    loads[arc.group as usize] += rate * arc.gain;
                     flows.push((supply, position, rate));
                 }
+            }
+            let own = &mut flows[first..];
+            let sum: f64 = own.iter().map(|(_, _, rate)| rate).sum();
+            let scale = if sum > terms.demand { terms.demand / sum } else { 1.0 };
+            for (_, position, rate) in own {
+                *rate *= scale;
+                let arc = &problem.arcs[*position];
+                loads[arc.group as usize] += *rate * arc.gain;
             }
         }
         let mut entering = Vec::new();
@@ -123,7 +118,12 @@ impl Basis {
             let cost = own + self.rows.gain(position) * self.forest.potentials[group as usize];
             let change = if cost < price { Change::More } else { Change::Less };
             self.count_entry()?;
-            self.enter(Entering { supply, position, change, flow });
+            let entering = Entering { supply, position, change, flow };
+            if self.enter(entering) == Entry::NeedsBalance {
+                self.is_marked.fill(false);
+                self.marked.clear();
+                self.enter(entering);
+            }
         }
         Ok(())
     }
