@@ -135,3 +135,66 @@ impl<'a> Pair<'a> {
         Some(1_000.0 * (self.profile.latency(self.shape, 0.0) + self.profile.work(self.shape) * added))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use penstock_controller::assignment::report::GroupRow;
+
+    use super::*;
+    use crate::testbed::fixture;
+
+    /// A sends 10 req/s to its own site; B sends 5 over 30 ms and 5 to its own.
+    fn report(near_utilisation: f64) -> Report {
+        let row = |frontend: &str, group: &str, rps, weight| WeightRow {
+            frontend: frontend.into(),
+            class: "chat".into(),
+            group: group.into(),
+            rps,
+            weight,
+        };
+        let group = |id: &str, load_rps, utilisation| GroupRow {
+            id: id.into(),
+            load_rps,
+            utilisation,
+            shadow_price_ms: None,
+        };
+        Report {
+            mean_e2e_ms: Some(2_500.0),
+            objective: 0.0,
+            lower_bound: None,
+            gap: None,
+            weights: vec![row("A", "near", 10.0, 1.0), row("B", "near", 5.0, 0.5), row("B", "far", 5.0, 0.5)],
+            shed: Vec::new(),
+            groups: vec![group("near", 40.0 * near_utilisation, near_utilisation), group("far", 5.0, 0.25)],
+        }
+    }
+
+    #[test]
+    fn the_network_is_the_mean_of_round_trips_over_requests() {
+        let expected = expect(&fixture::fleet(), &report(0.375)).unwrap();
+
+        // (10 * 0.5 + 5 * 30 + 5 * 0.5) / 20: a site to itself is 0.5 ms away.
+        assert!((expected.network_ms - 7.875).abs() < 1e-9, "{}", expected.network_ms);
+        assert_eq!(expected.mean_e2e_ms, Some(2_500.0));
+        assert!(expected.with_arrivals_ms.is_some());
+    }
+
+    #[test]
+    fn a_group_beyond_its_capacity_has_no_expected_mean() {
+        let expected = expect(&fixture::fleet(), &report(1.2)).unwrap();
+
+        assert_eq!((expected.mean_e2e_ms, expected.with_arrivals_ms), (None, None));
+    }
+
+    #[test]
+    fn prefill_is_half_of_the_work_in_flight() {
+        let prefill = prefill_seconds(&fixture::fleet(), &report(1.0)).unwrap();
+
+        // Near at utilisation 1: 900 + 100 * 40 ms, far at 0.25: 315 + 100 * 23.5 ms, weighted 15 to 5. Half of it,
+        // over (60 + 50) / (60 + 100), what a request with half of its output is of a whole one.
+        let mean = (15.0 * 4.9 + 5.0 * 2.665) / 20.0;
+        let wanted = mean * 0.5 * 160.0 / 110.0;
+        let found = prefill[&ClassId::from("chat")];
+        assert!((found - wanted).abs() < 1e-9, "{found} is not {wanted}");
+    }
+}

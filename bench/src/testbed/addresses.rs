@@ -8,7 +8,7 @@ use penstock_controller::fleet::{
     Fleet,
     parts::{Engine, Frontend, Service},
 };
-use penstock_wire::{EngineId, Forwarding, ServiceId, SiteId, Vip};
+use penstock_wire::{ClassId, EngineId, Forwarding, ServiceId, SiteId, Vip};
 
 /// Links, clients and the controller stand in 172.20.0.0 to 172.22.255.255 and fdfe::/16.
 const LINKS4: Ipv4Addr = Ipv4Addr::new(172, 20, 0, 0);
@@ -30,6 +30,8 @@ pub enum TestbedError {
     NoPrefix { frontend: String, service: ServiceId },
     #[error("the fleet file has no [[{part}]], which a running fleet needs")]
     Missing { part: &'static str },
+    #[error("class {class} has demand and no [[service]] by which clients could reach it")]
+    NoService { class: ClassId },
     #[error("{count} {part} are more than the testbed's {most}")]
     TooMany { part: &'static str, count: usize, most: usize },
     #[error("the fleet file has no rtt_ms between {from} and {to}")]
@@ -66,6 +68,11 @@ pub fn check(fleet: &Fleet) -> Result<(), TestbedError> {
             let (frontend, service) = (frontend.id.to_string(), service.id.clone());
             return Err(TestbedError::NoPrefix { frontend, service });
         }
+    }
+    let unreachable =
+        fleet.demand.iter().find(|demand| fleet.services.iter().all(|service| service.class != demand.class));
+    if let Some(demand) = unreachable {
+        return Err(TestbedError::NoService { class: demand.class.clone() });
     }
     let engines = fleet.engines.iter().flat_map(engine_addresses);
     let vips = fleet.services.iter().map(|service| vip_address(service.vip));
@@ -192,6 +199,15 @@ mod tests {
         let error = check(&penstock_controller::fleet::parse(&text).unwrap()).unwrap_err();
 
         assert_eq!(error, TestbedError::Taken { address: "172.20.0.9".parse().unwrap() });
+    }
+
+    #[test]
+    fn demand_without_a_service_is_refused() {
+        let more = "[[class]]\nid = \"batch\"\nmodel = \"m\"\npriority = 2\nmean_prompt_tokens = 600\n\
+                    mean_output_tokens = 100\n[[demand]]\nfrontend = \"A\"\nclass = \"batch\"\nrps = 1.0\n";
+        let fleet = penstock_controller::fleet::parse(&format!("{}{more}", fixture::TEXT)).unwrap();
+
+        assert_eq!(check(&fleet), Err(TestbedError::NoService { class: "batch".into() }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A small running fleet for the testbed's own tests: two sites, three engines, two services.
 use penstock_controller::fleet::{Fleet, parse};
 
-pub(super) const TEXT: &str = r#"
+pub(crate) const TEXT: &str = r#"
 headroom = 0.05
 [[site]]
 id = "east"
@@ -85,6 +85,6 @@ id = "host-b"
 frontend = "B"
 "#;
 
-pub(super) fn fleet() -> Fleet {
+pub(crate) fn fleet() -> Fleet {
     parse(TEXT).expect("the fixture is a fleet file without faults")
 }

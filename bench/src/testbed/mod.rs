@@ -7,7 +7,7 @@ pub mod addresses;
 pub mod binaries;
 pub mod control;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub mod fleet;
 pub mod fleet_file;
 pub mod network;
