@@ -4,8 +4,8 @@
 //! for a comparison at 30 x 100.
 use penstock_controller::solve::problem::{Group, Problem};
 
-const PASSES: usize = 400;
-const SETTLED: f64 = 1e-7;
+const PASSES: usize = 100;
+const SETTLED: f64 = 1e-6;
 
 /// Rates per arc; nothing is shed, so that demand must fit.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn solve(problem: &Problem, previous: &[f64], strength: f64) -> Vec<f64> {
                 };
                 terms.rate(&problem.groups[group], loads[group], price).min(demand)
             };
-            for _ in 0..80 {
+            for _ in 0..60 {
                 let price = 0.5 * (low + high);
                 let sum: f64 = arcs.clone().map(|position| rate_at(position, price)).sum();
                 if sum < demand { low = price } else { high = price }
@@ -64,31 +64,25 @@ struct Terms {
 }
 
 impl Terms {
-    /// The rate at which one more request costs `price`.
+    /// The rate at which one more request costs `price`: on each line of the curve the marginal is linear in it.
     fn rate(&self, group: &Group, others: f64, price: f64) -> f64 {
-        let (mut low, mut high) = (0.0, (group.limit - others).max(0.0) / self.gain);
-        let marginal = |rate: f64| {
-            self.cost
-                + self.gain * marginal_ms(group, others + self.gain * rate)
-                + self.stiffness * (rate - self.previous)
-        };
-        if marginal(low) >= price {
-            return 0.0;
+        let most = (group.limit - others).max(0.0) / self.gain;
+        for pair in group.curve.points.windows(2) {
+            let ((u0, d0), (u1, d1)) = (pair[0], pair[1]);
+            let rate_at = |utilisation: f64| (utilisation * group.capacity - others) / self.gain;
+            let (from, to) = (rate_at(u0).max(0.0), rate_at(u1).min(most));
+            if to <= from {
+                continue;
+            }
+            let slope = (d1 - d0) / (u1 - u0);
+            let level = self.cost + self.gain * (d0 - slope * u0 + 2.0 * slope * others / group.capacity)
+                - self.stiffness * self.previous;
+            let rise = 2.0 * slope * self.gain * self.gain / group.capacity + self.stiffness;
+            let rate = (price - level) / rise;
+            if rate < to {
+                return rate.max(from);
+            }
         }
-        for _ in 0..40 {
-            let rate = 0.5 * (low + high);
-            if marginal(rate) < price { low = rate } else { high = rate }
-        }
-        low
+        most
     }
-}
-
-/// `d/d load of load * delay(load / capacity)`.
-fn marginal_ms(group: &Group, load: f64) -> f64 {
-    let at = load / group.capacity;
-    let points = &group.curve.points;
-    let after = points.partition_point(|point| point.0 <= at).clamp(1, points.len() - 1);
-    let ((u0, d0), (u1, d1)) = (points[after - 1], points[after]);
-    let slope = (d1 - d0) / (u1 - u0);
-    d0 + slope * (at - u0) + at * slope
 }

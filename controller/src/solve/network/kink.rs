@@ -27,6 +27,10 @@ impl Kinks {
         self.start.push(super::sink::index(self.list.len()));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     pub(super) fn of(&self, supply: usize) -> &[Kink] {
         if self.list.is_empty() {
             return &[];
