@@ -102,7 +102,7 @@ fn a_further_replica_saves_what_a_fleet_with_that_replica_saves() {
         let saved = before - objective(&availability);
 
         assert!((saved - group.replica_saves_resolved).abs() < 1e-6 * before, "{group:?}");
-        assert!(group.prices.replica_saves >= group.replica_saves_resolved, "{group:?}");
+        assert!(group.prices.replica_saves.unwrap() >= group.replica_saves_resolved, "{group:?}");
     }
 }
 
@@ -124,6 +124,31 @@ fn a_fleet_beyond_its_capacity_names_what_is_full_and_what_is_shed() {
     assert!((shed - 266.0).abs() < 1e-6);
     assert!(text.contains("no capacity is left for priority 1"), "{text}");
     assert!(explanation.groups.iter().all(|group| group.prices.capacity_price_ms > 1e6));
+}
+
+#[test]
+fn a_drained_group_has_no_price_but_shows_what_a_replica_would_bring() {
+    let fleet = talk();
+    let mut availability = Availability::stated(&fleet);
+    availability.drain_group(&"engine-a".into(), &fleet);
+    let (mut offered, filter) = (Offered::stated(&fleet), Filter::default());
+    offered.set("A".into(), "chat".into(), 40.0.try_into().unwrap());
+    offered.set("B".into(), "chat".into(), 60.0.try_into().unwrap());
+    let instance = Instance::build(Inputs {
+        fleet: &fleet,
+        offered: &offered,
+        availability: &availability,
+        move_from: None,
+    });
+    let plan = policy::named(PolicyName::Optimizer).plan(&instance).unwrap();
+
+    let explanation = explain(&instance, &plan, &filter, &Reference::default()).unwrap();
+
+    let group = &explanation.groups[0];
+    assert_eq!(group.prices.replica_saves, None);
+    assert!(group.replica_saves_resolved > 0.0);
+    assert_eq!(explanation.pairs[0].sentence, "A sends nothing to engine-a: it has no ready replica.");
+    assert!(!explanation.to_string().contains("inf"));
 }
 
 #[test]

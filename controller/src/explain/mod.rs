@@ -227,7 +227,7 @@ impl fmt::Display for Explanation {
             let prices = &pair.prices;
             writeln!(
                 f,
-                "{:<12} {:<12} {:<12} {:>7.2}% {:>8.1} {:>9.1} {:>9.1} {:>10.1} {:>9.1} {:>9.1}",
+                "{:<12} {:<12} {:<12} {:>7.2}% {:>8.1} {:>9.1} {:>9.1} {:>10} {:>9} {:>9}",
                 pair.frontend.as_str(),
                 pair.class.as_str(),
                 pair.group.as_str(),
@@ -235,9 +235,9 @@ impl fmt::Display for Explanation {
                 prices.network_ms,
                 prices.base_ms,
                 prices.delay_at_load_ms,
-                prices.marginal_delay_ms,
-                prices.capacity_price_ms,
-                prices.reduced_cost_ms,
+                finite(prices.marginal_delay_ms),
+                finite(prices.capacity_price_ms),
+                finite(prices.reduced_cost_ms),
             )?;
         }
         writeln!(f)?;
@@ -250,4 +250,9 @@ impl fmt::Display for Explanation {
         }
         Ok(())
     }
+}
+
+/// A price, or a dash where there is no capacity to pay for.
+fn finite(price_ms: f64) -> String {
+    if price_ms.is_finite() { format!("{price_ms:.1}") } else { "-".to_owned() }
 }

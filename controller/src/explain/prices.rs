@@ -45,8 +45,8 @@ pub struct GroupPrices {
     /// Sum of the last two: what one more reference request/s costs.
     pub shadow_price_ms: f64,
     /// Delay and shed price that one more replica saves over all requests, by the duals, ms x requests/s. An upper
-    /// bound: each further unit of capacity saves less.
-    pub replica_saves: f64,
+    /// bound: each further unit of capacity saves less. `None` for a group without capacity, which has no price.
+    pub replica_saves: Option<f64>,
     #[serde(skip)]
     pub is_full: bool,
 }
@@ -75,7 +75,7 @@ pub(super) fn of_groups(instance: &Instance, proof: &Proof, evaluation: &Evaluat
             marginal_delay_ms: marginal,
             capacity_price_ms: capacity_price,
             shadow_price_ms: shadow,
-            replica_saves: (per_unit * instance.replica_rps[at]).max(0.0),
+            replica_saves: (group.limit > 0.0).then(|| (per_unit * instance.replica_rps[at]).max(0.0)),
             is_full,
         });
     }

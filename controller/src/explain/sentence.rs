@@ -133,10 +133,9 @@ pub(super) fn group(
     if served <= 0.0 {
         return format!("{id} {state}.");
     }
-    let estimate = if instance.problem.groups[at].limit == 0.0 {
-        String::new()
-    } else {
-        format!(" (at most {:.2} ms by the duals)", prices.replica_saves / served)
+    let estimate = match prices.replica_saves {
+        Some(bound) => format!(" (at most {:.2} ms by the duals)", bound / served),
+        None => String::new(),
     };
     format!(
         "{id} {state}. One more replica would save {:.2} ms of the mean over all requests{estimate}.",

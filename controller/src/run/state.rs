@@ -197,6 +197,8 @@ impl State {
             Request::Rollback { to } => match self.publisher.rollback(to) {
                 Ok(publication) => {
                     self.wanted = None;
+                    let split = Published::of_snapshots(self.publisher.snapshots().map(Arc::as_ref));
+                    self.planner.replace_split(split);
                     Answer::Published { epoch: publication.epoch, moved_slots: publication.moved_slots }
                 }
                 Err(error) => Answer::Error(with_causes(&error)),

@@ -101,6 +101,11 @@ impl Planner {
         self
     }
 
+    /// Takes over a split that a person put in force.
+    pub fn replace_split(&mut self, split: Published) {
+        self.in_force = Some(InForce { split, availability: self.availability.clone() });
+    }
+
     /// Takes an agent's report.
     pub fn record(&mut self, report: &HostReport, now: Instant) {
         self.meter.record(report, now);
