@@ -5,6 +5,9 @@
 //! at which the area between the marginal and `m` over the bridged span vanishes.
 use super::problem::{Curve, Group};
 
+/// Share of a limit that loads are rounded by.
+const AT_END: f64 = 1e-11;
+
 /// A span of utilisation or load on which the marginal is linear.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Piece {
@@ -89,6 +92,15 @@ impl CostCurve {
         let Some(index) = self.piece_at(load) else { return 0.0 };
         let piece = &self.pieces[index];
         self.start_cost[index] + piece.area(load.clamp(piece.from, piece.to))
+    }
+
+    /// Cost of the next unit of load; infinite at the limit. A load within rounding of the end of a piece is at its end.
+    pub(super) fn marginal_up(&self, load: f64) -> f64 {
+        let load = load + AT_END * self.limit();
+        self.pieces
+            .iter()
+            .find(|piece| load < piece.to)
+            .map_or(f64::INFINITY, |piece| piece.at(load.max(piece.from)))
     }
 
     /// `max over loads of price * load - cost(load)`.

@@ -25,7 +25,9 @@ pub(super) fn rates(
     let mut rates = vec![0.0; problem.arcs.len()];
     for &(supply, position, flow) in flows {
         let arc = &problem.arcs[position];
-        rates[position] = flow * scale(supply);
+        // Degenerate arcs carry rounding, which would look like traffic to whoever reads prices off the rates.
+        let kept = if flow > ROUNDING * problem.supplies[supply].demand { flow } else { 0.0 };
+        rates[position] = kept * scale(supply);
         loads[arc.group as usize] += rates[position] * arc.gain;
     }
     let mut served = vec![0.0; problem.supplies.len()];

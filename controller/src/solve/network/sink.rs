@@ -1,11 +1,11 @@
 //! Where load ends up: a group's capacity or, for a supply, shedding. Each is a rising curve of amount against price.
 //!
-//! A level stretch of the marginal would make the amount jump at one price. It is tilted by a ten-billionth of its
+//! A level stretch of the marginal would make the amount jump at one price. It is tilted by a hundred-billionth of its
 //! price, which decides ties in proportion to the room and costs less than the solver's own tolerance.
 use super::super::curve::Piece;
 
 /// Tilt of a level stretch, relative to its price.
-pub(super) const TILT: f64 = 1e-10;
+pub(super) const TILT: f64 = 1e-11;
 
 /// Amount at a price, and how fast it rises.
 #[derive(Clone, Copy, Debug, Default)]
