@@ -4,6 +4,7 @@ pub mod config;
 pub mod datapath;
 pub mod install;
 pub mod orders;
+pub mod proxy;
 pub mod run;
 pub mod signal;
 pub mod subscribe;

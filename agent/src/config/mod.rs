@@ -13,6 +13,7 @@ use penstock_wire::{
 };
 use toml::Spanned;
 
+use crate::proxy::config::{HttpConfig, HttpConfigError, RawHttp};
 use raw::{Devices, Raw};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     pub peers: Peers,
     pub data_path: DataPathConfig,
+    /// The HTTP door, where there is one.
+    pub http: Option<HttpConfig>,
 }
 
 /// Other hosts of the frontend.
@@ -44,9 +47,10 @@ pub struct Peers {
 /// Where and how packets are handled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataPathConfig {
+    pub plane: Plane,
     pub object: PathBuf,
     pub pin_dir: PathBuf,
-    /// At least one.
+    /// At least one, unless the plane is user space.
     pub devices: Vec<String>,
     pub attach: Attach,
     pub redirect_only: bool,
@@ -55,6 +59,15 @@ pub struct DataPathConfig {
     pub outer6: Option<Ipv6Addr>,
     /// Largest fraction of a table's slots that one snapshot may move unless it answers a failure.
     pub max_moved: f64,
+}
+
+/// What handles traffic.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Plane {
+    /// The kernel program, and the HTTP door if there is one.
+    Xdp,
+    /// The HTTP door alone, with tables in memory: needs no privileges.
+    Userspace,
 }
 
 /// Which XDP attachment is accepted.
@@ -103,16 +116,33 @@ impl Config {
         check.addresses("controllers", &raw.controllers)?;
         let from = raw.peers.from.as_ref();
         from.map(|from| check.addresses("peers.from", from)).transpose()?;
-        if raw.dataplane.get_ref() != "xdp" {
-            let what = format!("{:?} is not known; this build has \"xdp\"", raw.dataplane.get_ref());
-            return Err(check.fault("dataplane", &raw.dataplane, &what));
-        }
-        let devices = match raw.device.get_ref().clone() {
-            Devices::One(device) => vec![device],
-            Devices::Several(devices) => devices,
+        let http = match raw.http {
+            Some(section) => Some(check.http(&section)?),
+            None => None,
         };
-        if devices.is_empty() || devices.iter().any(String::is_empty) {
-            return Err(check.fault("device", &raw.device, "names no device"));
+        let plane = match raw.dataplane.get_ref().as_str() {
+            "xdp" => Plane::Xdp,
+            "userspace" if http.is_some() => Plane::Userspace,
+            "userspace" => {
+                return Err(check.fault("dataplane", &raw.dataplane, "\"userspace\" needs a section [http]"));
+            }
+            other => {
+                let what = format!("{other:?} is not known; this build has \"xdp\" and \"userspace\"");
+                return Err(check.fault("dataplane", &raw.dataplane, &what));
+            }
+        };
+        let devices = match raw.device.as_ref().map(|device| device.get_ref().clone()) {
+            Some(Devices::One(device)) => vec![device],
+            Some(Devices::Several(devices)) => devices,
+            None => Vec::new(),
+        };
+        if let Some(device) = &raw.device
+            && (devices.is_empty() || devices.iter().any(String::is_empty))
+        {
+            return Err(check.fault("device", device, "names no device"));
+        }
+        if devices.is_empty() && plane == Plane::Xdp {
+            return Err(check.fault("device", &raw.dataplane, "is missing: \"xdp\" needs at least one"));
         }
         let max_moved = *raw.max_moved.get_ref();
         if !(max_moved > 0.0 && max_moved <= 1.0) {
@@ -132,7 +162,9 @@ impl Config {
             tls: TlsFiles { ca: at(raw.tls.ca), certificate: at(raw.tls.cert), key: at(raw.tls.key) },
             controller_name: raw.tls.controller_name.unwrap_or_else(|| CONTROLLER_NAME.to_owned()),
             state_dir,
+            http,
             data_path: DataPathConfig {
+                plane,
                 object: raw.object.map_or_else(default_object, at),
                 pin_dir,
                 devices,
@@ -178,6 +210,17 @@ impl Check<'_> {
         match addresses.get_ref().iter().find(|address| !is_address(address)) {
             Some(address) => Err(self.fault(key, addresses, &format!("{address:?} is not host:port"))),
             None => Ok(()),
+        }
+    }
+
+    /// Relative paths stand in the file's folder here too.
+    fn http(&self, section: &Spanned<RawHttp>) -> Result<HttpConfig, ConfigError> {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        match HttpConfig::try_from(section.get_ref().clone()) {
+            Ok(config) => Ok(config.in_folder(folder)),
+            Err(HttpConfigError::Value { key, reason }) => {
+                Err(self.fault("http", section, &format!("{key}: {reason}")))
+            }
         }
     }
 
@@ -228,6 +271,18 @@ key = "key.pem"
     }
 
     #[test]
+    fn user_space_needs_no_device() {
+        let text = GOOD.replace(r#"device = ["eth0", "eth1"]"#, "dataplane = \"userspace\"");
+        let http = "[http]\nlisten = [{ address = \"unix:door.sock\" }]\nclass = [{ id = \"c\" }]\n";
+
+        let config = parse(&format!("{text}{http}")).unwrap();
+
+        assert_eq!(config.data_path.plane, Plane::Userspace);
+        let socket = crate::proxy::config::ListenAddress::Unix("/etc/p/door.sock".into());
+        assert_eq!(config.http.unwrap().listen[0].address, socket);
+    }
+
+    #[test]
     fn a_faulty_value_is_named_by_line_and_key() {
         let faults = [
             (r#"host = "a-1""#, r#"host = """#, "/etc/p/agent.toml:2: host: is empty"),
@@ -245,7 +300,17 @@ key = "key.pem"
             (
                 "state_dir",
                 "dataplane = \"tcx\"\nstate_dir",
-                "/etc/p/agent.toml:5: dataplane: \"tcx\" is not known; this build has \"xdp\"",
+                "/etc/p/agent.toml:5: dataplane: \"tcx\" is not known; this build has \"xdp\" and \"userspace\"",
+            ),
+            (
+                "state_dir",
+                "dataplane = \"userspace\"\nstate_dir",
+                "/etc/p/agent.toml:5: dataplane: \"userspace\" needs a section [http]",
+            ),
+            (
+                "[tls]",
+                "[http]\nworkers = 0\nlisten = [{ address = \"[::]:80\" }]\nclass = [{ id = \"c\" }]\n[tls]",
+                "/etc/p/agent.toml:6: http: workers: must be 1 or more",
             ),
         ];
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Attach;
+use crate::proxy::config::RawHttp;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,7 +16,8 @@ pub(super) struct Raw {
     pub(super) host: Spanned<String>,
     pub(super) controllers: Spanned<Vec<String>>,
     pub(super) tls: RawTls,
-    pub(super) device: Spanned<Devices>,
+    /// Needed by the kernel data path alone.
+    pub(super) device: Option<Spanned<Devices>>,
     pub(super) state_dir: PathBuf,
     #[serde(default = "xdp")]
     pub(super) dataplane: Spanned<String>,
@@ -35,6 +37,7 @@ pub(super) struct Raw {
     pub(super) admin: RawAdmin,
     #[serde(default)]
     pub(super) peers: RawPeers,
+    pub(super) http: Option<Spanned<RawHttp>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,4 +1,6 @@
 //! The data path in the kernel.
+use std::sync::Arc;
+
 use penstock_abi::Traffic;
 use penstock_wire::{Epoch, Refusal, Snapshot};
 use tracing::info;
@@ -7,6 +9,7 @@ use super::{CountError, DataPath, Installed, NotInstalled, ServiceFlows};
 use crate::{
     config::{Attach, DataPathConfig},
     install::{InstallConfig, InstallError, InstallReport, Installer, Mode, OpenError},
+    proxy::route::KernelTables,
 };
 
 /// XDP programs and their pinned maps.
@@ -99,6 +102,12 @@ impl DataPath for Kernel {
     fn devices(&self) -> Vec<(String, String)> {
         let devices = self.installer.iter().flat_map(Installer::attached);
         devices.map(|(device, attached)| (device.clone(), attached.label().to_owned())).collect()
+    }
+
+    fn slot_tables(&self, snapshot: &Snapshot) -> Result<Option<Arc<dyn KernelTables>>, NotInstalled> {
+        let Some(installer) = &self.installer else { return Ok(None) };
+        let tables = installer.slot_tables(&self.config.pin_dir, snapshot);
+        Ok(Some(Arc::new(tables.map_err(|error| not_installed(&error))?)))
     }
 }
 

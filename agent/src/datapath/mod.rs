@@ -1,11 +1,19 @@
 //! What the agent needs of the data path: the kernel's maps behind [`crate::install`], or memory in tests.
+mod door;
 mod kernel;
+mod memory;
 
+use std::{fmt, sync::Arc};
+
+pub use door::WithDoor;
 pub use kernel::Kernel;
+pub use memory::Memory;
 use penstock_wire::{Epoch, Refusal, Snapshot};
 
+use crate::proxy::route::KernelTables;
+
 /// Installs snapshots and counts.
-pub trait DataPath {
+pub trait DataPath: fmt::Debug {
     /// Epoch in force; zero before the first.
     fn epoch(&self) -> Epoch;
 
@@ -34,6 +42,57 @@ pub trait DataPath {
 
     /// Devices, and how each is attached.
     fn devices(&self) -> Vec<(String, String)>;
+
+    /// The tables of the snapshot in force for the HTTP door, where the kernel has them.
+    fn slot_tables(&self, _snapshot: &Snapshot) -> Result<Option<Arc<dyn KernelTables>>, NotInstalled> {
+        Ok(None)
+    }
+}
+
+impl<D: DataPath + ?Sized> DataPath for Box<D> {
+    fn epoch(&self) -> Epoch {
+        (**self).epoch()
+    }
+
+    fn install(&mut self, snapshot: &Snapshot) -> Result<Installed, NotInstalled> {
+        (**self).install(snapshot)
+    }
+
+    fn replace(&mut self, snapshot: &Snapshot) -> Result<Installed, NotInstalled> {
+        (**self).replace(snapshot)
+    }
+
+    fn detach(&mut self) -> Result<(), NotInstalled> {
+        (**self).detach()
+    }
+
+    fn attach(&mut self) -> Result<(), NotInstalled> {
+        (**self).attach()
+    }
+
+    fn resume(&mut self, snapshot: &Snapshot) -> bool {
+        (**self).resume(snapshot)
+    }
+
+    fn flows_per_service(&self) -> Result<Vec<ServiceFlows>, CountError> {
+        (**self).flows_per_service()
+    }
+
+    fn reasons(&self) -> Result<Vec<(&'static str, u64)>, CountError> {
+        (**self).reasons()
+    }
+
+    fn maintain(&mut self) -> u64 {
+        (**self).maintain()
+    }
+
+    fn devices(&self) -> Vec<(String, String)> {
+        (**self).devices()
+    }
+
+    fn slot_tables(&self, snapshot: &Snapshot) -> Result<Option<Arc<dyn KernelTables>>, NotInstalled> {
+        (**self).slot_tables(snapshot)
+    }
 }
 
 /// Flows of one service. Counts only grow, as long as the data path is not set up anew.

@@ -13,6 +13,7 @@ mod mapped;
 mod maps;
 mod next_hop;
 mod records;
+mod slot_tables;
 mod tables;
 
 use std::{
@@ -34,6 +35,7 @@ pub use counters::Counters;
 pub use error::{InstallError, OpenError};
 pub use live::{Explanation, Live};
 pub use load::load_program;
+pub use slot_tables::SlotTables;
 pub use tables::Transition;
 
 use engines::Targets;

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use penstock_agent::{
-    config::{Attach, Config, DataPathConfig, Peers},
+    config::{Attach, Config, DataPathConfig, Peers, Plane},
     run::{load_orders, run},
 };
 use penstock_controller::{
@@ -183,7 +183,9 @@ impl Lab {
             peers: Peers::default(),
             admin_socket: state_dir.join("admin.sock"),
             state_dir,
+            http: None,
             data_path: DataPathConfig {
+                plane: Plane::Xdp,
                 object: PathBuf::new(),
                 pin_dir: PathBuf::new(),
                 devices: vec![],
