@@ -1,5 +1,5 @@
 //! The suites by name.
-use crate::{churn, delivery, row::Row, solver, table, xdp};
+use crate::{churn, delivery, proxy, row::Row, solver, table, xdp};
 
 /// What every suite takes from the command line.
 #[derive(Clone, Debug)]
@@ -16,6 +16,7 @@ type Run = fn(&Options) -> anyhow::Result<Vec<Row>>;
 pub const SUITES: &[(&str, &str, Run)] = &[
     ("churn", "the assignment over time: traffic moved, cost of moving less", churn::run),
     ("delivery", "snapshots to many agents: time, bytes, memory", delivery::run),
+    ("proxy", "HTTP door beside HAProxy and nginx: CPU, latency, memory", proxy::run),
     ("solver", "the assignment: seconds, gap and memory beside HiGHS", solver::run),
     ("table", "slot tables: moved slots, quotas, times, survivors", table::run),
     ("xdp", "packet door: nanoseconds a packet beside the floors", xdp::run),

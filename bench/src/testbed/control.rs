@@ -61,6 +61,9 @@ pub struct AgentNode {
     socket: PathBuf,
 }
 
+/// Where each host's agent has its HTTP door, on its loopback address.
+pub const HTTP_PORT: u16 = 8090;
+
 #[derive(Serialize)]
 struct AgentFile {
     host: String,
@@ -71,6 +74,26 @@ struct AgentFile {
     redirect_only: bool,
     max_moved: f64,
     tls: AgentTls,
+    http: AgentHttp,
+}
+
+/// The HTTP door beside the packet door.
+#[derive(Serialize)]
+struct AgentHttp {
+    workers: usize,
+    listen: [HttpListen; 1],
+    class: Vec<HttpClass>,
+}
+
+#[derive(Serialize)]
+struct HttpListen {
+    address: String,
+}
+
+#[derive(Serialize)]
+struct HttpClass {
+    id: String,
+    models: [String; 1],
 }
 
 #[derive(Serialize)]
@@ -263,6 +286,16 @@ fn start_agent(
         redirect_only: true,
         // A policy's first table may differ from nothing at all.
         max_moved: 1.0,
+        http: AgentHttp {
+            workers: 1,
+            listen: [HttpListen { address: format!("127.0.0.1:{HTTP_PORT}") }],
+            class: setup
+                .classes
+                .clone()
+                .into_iter()
+                .map(|(id, model)| HttpClass { id, models: [model] })
+                .collect(),
+        },
         tls: AgentTls { ca: tls.join("ca.pem"), cert: tls.join("cert.pem"), key: tls.join("key.pem") },
     };
     let text =

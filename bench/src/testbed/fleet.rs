@@ -63,6 +63,8 @@ pub struct Setup {
     /// The person's fleet file.
     pub(super) fleet_text: String,
     pub(super) certificates: Certificates,
+    /// Id and model of each class.
+    pub(super) classes: Vec<(String, String)>,
 }
 
 /// Folders with `ca.pem`, `cert.pem` and `key.pem`.
@@ -140,7 +142,15 @@ impl Testbed {
         run.remove_at_end(&pins(&run))?;
         let network = network::build(&mut run, &fleet)?;
         let certificates = certificates(&mut run, &binaries, &network)?;
-        let setup = Setup { network, binaries, options, fleet_text: fleet_text.to_owned(), certificates };
+        let classes = fleet.classes.iter().map(|class| (class.id.to_string(), class.model.to_string()));
+        let setup = Setup {
+            network,
+            binaries,
+            options,
+            fleet_text: fleet_text.to_owned(),
+            certificates,
+            classes: classes.collect(),
+        };
         let mut testbed = Self { fleet, run, setup };
         for node in testbed.setup.network.engines.clone() {
             testbed.start_engines(&node)?;
