@@ -58,6 +58,7 @@ fn main() -> Result<()> {
         }
         Command::Test { rest } => {
             let kernel = setup::all()?;
+            setup::provide_sdks()?;
             test::all(&kernel, &rest)
         }
         Command::Bench { rest } => {

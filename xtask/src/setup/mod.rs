@@ -21,6 +21,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("cc", "gcc"),
 ];
 
+/// The SDKs that tests call.
+const PYTHON_SDK: &str = "openai==3.57.0";
+const NODE_SDK: &str = "openai@6.49.0";
+
 /// Everything that build, demo and tests need.
 pub(crate) fn all() -> Result<KernelToolchain> {
     require_linux_root()?;
@@ -41,6 +45,7 @@ pub(crate) fn all() -> Result<KernelToolchain> {
 pub(crate) fn bench_peers(suite: Option<&str>) -> Result<()> {
     match suite {
         Some("solver") => provide_highs(),
+        Some("proxy") => provide_proxies(),
         _ => Ok(()),
     }
 }
@@ -81,6 +86,53 @@ fn require_bpf() -> Result<()> {
         bail!(
             "{BTF} is missing: the kernel program needs a kernel of 6.1 or later with CONFIG_DEBUG_INFO_BTF=y"
         );
+    }
+    Ok(())
+}
+
+/// The proxies that the HTTP door is measured with.
+fn provide_proxies() -> Result<()> {
+    let missing: Vec<_> = [("haproxy", "haproxy"), ("nginx", "nginx-light"), ("taskset", "util-linux")]
+        .into_iter()
+        .filter(|(program, _)| find_program(program).is_none())
+        .map(|(_, package)| package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    packages::install("proxies that the suite compares with", &missing)?;
+    // Debian starts what it installs. Where there is no systemd, nothing was started.
+    for service in ["haproxy", "nginx"] {
+        Step::new("systemctl").args(["disable", "--now", service]).succeeds();
+    }
+    Ok(())
+}
+
+/// OpenAI's SDKs for the tests of the HTTP door, each in a folder of the target folder.
+pub(crate) fn provide_sdks() -> Result<()> {
+    let folder = crate::build::root().join("target/sdk");
+    let python = folder.join("python/bin/python3");
+    if !Step::new(&python).args(["-c", "import openai"]).succeeds() {
+        if !Step::new("python3").args(["-c", "import venv, ensurepip"]).succeeds() {
+            packages::install("Python, for OpenAI's SDK", &["python3", "python3-venv"])?;
+        }
+        println!("setup: installing OpenAI's Python SDK into {}", folder.display());
+        Step::new("python3").args(["-m", "venv"]).args([&folder.join("python")]).run()?;
+        Step::new(&python)
+            .args(["-m", "pip", "install", "--quiet", PYTHON_SDK])
+            .run()
+            .context("the SDK comes from PyPI: make the registry reachable, then run this again")?;
+    }
+    if !folder.join("node/node_modules/openai").exists() {
+        if find_program("npm").is_none() {
+            packages::install("Node, for OpenAI's SDK", &["nodejs", "npm"])?;
+        }
+        println!("setup: installing OpenAI's Node SDK into {}", folder.display());
+        Step::new("npm")
+            .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
+            .args([folder.join("node").as_os_str(), NODE_SDK.as_ref()])
+            .run()
+            .context("the SDK comes from npm: make the registry reachable, then run this again")?;
     }
     Ok(())
 }
