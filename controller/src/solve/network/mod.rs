@@ -41,7 +41,7 @@ const REDUCED_COST: f64 = 1e-11;
 struct Pace {
     /// Entries after which all marked components are balanced.
     entries: usize,
-    /// Balances at the end of a sweep; what is left waits for the next.
+    /// Balances at the end of a sweep with many entries, beside a few; what is left waits for the next.
     balances: usize,
 }
 
@@ -229,7 +229,8 @@ impl Basis {
             if entered == 0 && self.marked.is_empty() {
                 return Ok(());
             }
-            self.balance_marked(if entered == 0 || careful { usize::MAX } else { pace.balances })?;
+            let is_final = entered == 0 || careful || !self.rows.is_uniform();
+            self.balance_marked(if is_final { usize::MAX } else { 4 + pace.balances.min(entered / 16) })?;
             careful = !self.has_moved;
         }
     }
@@ -242,7 +243,7 @@ impl Basis {
         }
         let arcs_per_node = self.rows.len() / (self.inject.len() + 1);
         let entries = if self.kinks.is_empty() { usize::MAX } else { 128 };
-        Pace { entries, balances: 4 + arcs_per_node / 16 }
+        Pace { entries, balances: arcs_per_node / 16 }
     }
 
     /// Balances marked components, and again what is left of those that lost an arc, `most` times in all.
