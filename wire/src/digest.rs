@@ -65,9 +65,10 @@ fn meta(snapshot: &Snapshot) -> u64 {
 }
 
 /// Folded multiply: both halves of the 128-bit product, so that every input bit reaches every output bit.
+#[expect(clippy::cast_possible_truncation, reason = "both halves fit 64 bits")]
 fn mix(state: u64, word: u64) -> u64 {
     let product = u128::from(state ^ word) * u128::from(FOLD);
-    let (high, low) = ((product >> 64) as u64, (product & u128::from(u64::MAX)) as u64);
+    let [high, low] = [product >> 64, product & u128::from(u64::MAX)].map(|half| half as u64);
     (high ^ low).rotate_left(23).wrapping_add(START)
 }
 

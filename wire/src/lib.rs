@@ -11,6 +11,7 @@ mod ids;
 mod message;
 mod session;
 mod snapshot;
+mod snapshot_file;
 pub mod transport;
 mod update;
 

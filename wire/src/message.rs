@@ -2,7 +2,7 @@
 //!
 //! A message is a kind, its fields and a checksum over both.
 use crate::{
-    DecodeError, Digests, Epoch, FrontendId, HostId, ServiceId, Snapshot, Update,
+    DecodeError, Epoch, FrontendId, HostId, ServiceId, Update,
     codec::{self, MAX_SERVICES, Reader, Writer},
     digest,
     session::Version,
@@ -249,37 +249,12 @@ impl ToAgent {
     }
 }
 
-/// First bytes of a snapshot file; the last byte is the format's version.
-const FILE_MAGIC: &[u8; 8] = b"penstk\x00\x01";
-
-impl Snapshot {
-    /// A file that stands by itself: whole tables and a checksum.
-    pub fn to_file(&self) -> Vec<u8> {
-        let mut writer = Writer::new();
-        writer.raw(FILE_MAGIC);
-        put_update(&mut writer, &Update::keyframe(self, &Digests::of(self), None));
-        sealed(writer)
-    }
-
-    /// The update within a file; [`Update::apply`] checks it and gives the snapshot.
-    pub fn update_from_file(bytes: &[u8]) -> Result<Update, DecodeError> {
-        let mut reader = unsealed(bytes)?;
-        let magic = reader.fixed_u64("file magic")?;
-        if magic != u64::from_le_bytes(*FILE_MAGIC) {
-            return Err(DecodeError::Unknown { field: "file magic", found: magic });
-        }
-        let update = get_update(&mut reader)?;
-        reader.end()?;
-        Ok(update)
-    }
-}
-
-fn sealed(mut writer: Writer) -> Vec<u8> {
+pub(crate) fn sealed(mut writer: Writer) -> Vec<u8> {
     writer.fixed_u64(digest::of_bytes(writer.as_bytes()));
     writer.into_bytes()
 }
 
-fn unsealed(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
+pub(crate) fn unsealed(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
     let (content, checksum) = bytes.split_last_chunk().ok_or(DecodeError::Truncated { field: "checksum" })?;
     let (found, expected) = (u64::from_le_bytes(*checksum), digest::of_bytes(content));
     if found != expected {
@@ -323,130 +298,7 @@ fn get_refused(reader: &mut Reader<'_>) -> Result<Refused, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ApplyError, Part, Touched, fixture};
-
-    fn delta(old: &Snapshot, new: &Snapshot) -> Update {
-        Update::delta(old.epoch, new, &Digests::of(new), &Touched::between(old, new)).unwrap()
-    }
-
-    fn through_bytes(update: Update) -> Update {
-        let bytes = ToAgent::Update(Box::new(update)).encode();
-        match ToAgent::decode(&bytes).unwrap() {
-            ToAgent::Update(update) => *update,
-            ToAgent::SendState => panic!("another kind"),
-        }
-    }
-
-    #[test]
-    fn a_keyframe_leads_from_nothing_to_the_state_with_and_without_the_computed_table() {
-        let snapshot = fixture::snapshot();
-        let digests = Digests::of(&snapshot);
-
-        for canonical in [None, Some(fixture::canonical as crate::Canonical)] {
-            let update = through_bytes(Update::keyframe(&snapshot, &digests, canonical));
-
-            assert_eq!(update.apply(None, fixture::canonical).unwrap(), snapshot);
-        }
-    }
-
-    #[test]
-    fn a_delta_leads_from_its_base_to_the_state() {
-        let old = fixture::snapshot();
-        let mut new = fixture::moved(&old, 8, 5);
-        new.failure_handling = true;
-        new.engines.remove(1);
-        new.engines.push(fixture::engine(9));
-        new.engines[0].state = crate::EngineState::Draining;
-        let slots = new.tables[0].slots.iter().map(|engine| if *engine == 2 { 9 } else { *engine }).collect();
-        new.tables[0] = crate::TableEntry::from_slots("chat".into(), &[0, 5, 9], slots);
-        new.services[0].port = 8080;
-
-        let update = through_bytes(delta(&old, &new));
-
-        assert_eq!(update.base(), Some(old.epoch));
-        assert_eq!(update.apply(Some(&old), fixture::canonical).unwrap(), new);
-    }
-
-    #[test]
-    fn merged_steps_lead_over_skipped_epochs() {
-        let first = fixture::snapshot();
-        let second = fixture::moved(&first, 8, 5);
-        let third = fixture::moved(&second, 20, 3);
-        let mut touched = Touched::between(&first, &second);
-        touched.merge(&Touched::between(&second, &third));
-
-        let update = Update::delta(first.epoch, &third, &Digests::of(&third), &touched).unwrap();
-
-        assert_eq!(through_bytes(update).apply(Some(&first), fixture::canonical).unwrap(), third);
-    }
-
-    #[test]
-    fn a_base_whose_table_was_damaged_is_found_by_the_hash() {
-        let old = fixture::snapshot();
-        let new = fixture::moved(&old, 8, 5);
-        let mut damaged = old.clone();
-        damaged.tables[0].slots.swap(0, 3);
-
-        let error = delta(&old, &new).apply(Some(&damaged), fixture::canonical).unwrap_err();
-
-        assert_eq!(error, ApplyError::DigestMismatch { part: Part::Table("chat".into()) });
-    }
-
-    #[test]
-    fn a_receiver_that_computes_another_table_finds_out_by_the_hash() {
-        let snapshot = fixture::snapshot();
-        let update = Update::keyframe(&snapshot, &Digests::of(&snapshot), Some(fixture::canonical));
-
-        let error = update.apply(None, |engines, slots| {
-            let mut positions = fixture::canonical(engines, slots)?;
-            positions.rotate_left(1);
-            Some(positions)
-        });
-
-        assert!(matches!(error, Err(ApplyError::DigestMismatch { .. })));
-    }
-
-    #[test]
-    fn a_flipped_bit_at_any_offset_of_a_message_is_refused() {
-        let old = fixture::snapshot();
-        let new = fixture::moved(&old, 8, 5);
-        let messages = [
-            ToAgent::Update(Box::new(delta(&old, &new))).encode(),
-            ToAgent::Update(Box::new(Update::keyframe(&new, &Digests::of(&new), None))).encode(),
-            ToAgent::SendState.encode(),
-        ];
-
-        for bytes in messages {
-            for bit in 0..bytes.len() * 8 {
-                let mut damaged = bytes.clone();
-                damaged[bit / 8] ^= 1 << (bit % 8);
-
-                assert!(ToAgent::decode(&damaged).is_err(), "bit {bit}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_flipped_bit_under_a_recomputed_checksum_never_yields_another_state() {
-        let old = fixture::snapshot();
-        let new = fixture::moved(&old, 8, 5);
-        let bytes = ToAgent::Update(Box::new(delta(&old, &new))).encode();
-        let content = &bytes[..bytes.len() - 8];
-
-        for bit in 8..content.len() * 8 {
-            let mut writer = Writer::new();
-            writer.raw(content);
-            let mut damaged = writer.into_bytes();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            damaged.extend(digest::of_bytes(&damaged).to_le_bytes());
-
-            let Ok(ToAgent::Update(update)) = ToAgent::decode(&damaged) else { continue };
-            let Ok(mut state) = update.apply(Some(&old), fixture::canonical) else { continue };
-            // Epoch and failure mark are covered by the checksum alone.
-            (state.epoch, state.failure_handling) = (new.epoch, new.failure_handling);
-            assert_eq!(state, new, "bit {bit}");
-        }
-    }
+    use crate::{Digests, fixture};
 
     #[test]
     fn what_an_agent_says_comes_back() {
@@ -477,17 +329,5 @@ mod tests {
             let bytes = message.encode(Version::V2);
             assert_eq!(ToController::decode(&bytes, Version::V2).unwrap(), message);
         }
-    }
-
-    #[test]
-    fn a_file_cut_anywhere_is_refused() {
-        let snapshot = fixture::snapshot();
-        let bytes = snapshot.to_file();
-
-        for length in 0..bytes.len() {
-            assert!(Snapshot::update_from_file(&bytes[..length]).is_err(), "length {length}");
-        }
-        let update = Snapshot::update_from_file(&bytes).unwrap();
-        assert_eq!(update.apply(None, fixture::canonical).unwrap(), snapshot);
     }
 }

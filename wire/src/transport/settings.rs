@@ -14,8 +14,8 @@ use rustls::{
 use super::Credentials;
 use crate::{PROTOCOLS, Version};
 
-/// The connection is given up when nothing is heard for this long.
-const IDLE: Duration = Duration::from_secs(15);
+/// The connection is given up when nothing is heard for this many milliseconds.
+const IDLE_MS: u32 = 15_000;
 /// Agents keep the path open; controllers only answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// What a controller buffers for one agent in each direction.
@@ -130,7 +130,7 @@ pub fn version_of(connection: &quinn::Connection) -> Option<Version> {
 fn transport(window: u32) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
-        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE.as_millis() as u32))))
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_MS))))
         .stream_receive_window(VarInt::from_u32(window))
         .receive_window(VarInt::from_u32(window))
         .max_concurrent_bidi_streams(VarInt::from_u32(0))

@@ -7,6 +7,8 @@ mod bytes;
 mod delta;
 mod keyframe;
 mod table;
+#[cfg(test)]
+mod tests;
 mod touched;
 
 pub(crate) use bytes::{get_update, put_update};
