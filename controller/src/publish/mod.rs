@@ -9,6 +9,7 @@ mod rollout;
 mod roster;
 mod server;
 mod session;
+mod waves;
 
 pub use publisher::{PublishConfig, PublishError, Publisher, StartError};
 pub use roster::{AgentStatus, HostDemand, Lag, LastRefusal};

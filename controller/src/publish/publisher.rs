@@ -15,7 +15,10 @@ use super::{
     roster::{AgentStatus, HostDemand, Roster},
     server::{ListenError, Server, ServerConfig},
 };
-use crate::snapshot::{Ledger, OpenError, PlanError, Publication, Wanted};
+use crate::{
+    snapshot::{Ledger, OpenError, PlanError, Publication, Wanted},
+    weights::Cause,
+};
 
 /// How often certificate files are looked at.
 const RELOAD_EVERY: Duration = Duration::from_secs(5);
@@ -109,7 +112,7 @@ impl Publisher {
         self.reports.take()
     }
 
-    /// Keeps and publishes what should be in force; `None` if it is already.
+    /// Keeps and publishes what should be in force; `None` if it is already, or must wait ([`Publisher::must_wait`]).
     pub fn publish(&mut self, wanted: &Wanted<'_>) -> Result<Option<Publication>, PublishError> {
         if let Some((host, conflict)) = self.roster.conflict() {
             let folder = self.ledger.folder().to_owned();
@@ -129,7 +132,7 @@ impl Publisher {
             );
             return Ok(None);
         }
-        if self.ledger.rolled_back().is_some() {
+        if self.must_wait(wanted.weights.cause) {
             return Ok(None);
         }
         let publication = self.ledger.plan(wanted, now)?;
@@ -144,7 +147,7 @@ impl Publisher {
         let now = Instant::now();
         let Some((fault, contents)) = self.roster.drive(now) else { return Ok(()) };
         error!(?fault, "publication stopped in its first waves: what was in force before is published again");
-        let publication = self.ledger.republish(contents)?;
+        let publication = self.ledger.republish(&contents)?;
         self.send(&publication, true, now);
         Ok(())
     }
@@ -162,6 +165,12 @@ impl Publisher {
         self.ledger.release()?;
         info!("rollback released");
         Ok(())
+    }
+
+    /// Whether a publication must wait: for the end of a rollback, or, if it is routine, for the one that is going out in
+    /// waves, which would otherwise never reach the last hosts.
+    pub fn must_wait(&self, cause: Cause) -> bool {
+        self.ledger.rolled_back().is_some() || (cause == Cause::Routine && self.roster.on_its_way().is_some())
     }
 
     /// Epoch whose content is in force by a person's order.

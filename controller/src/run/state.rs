@@ -127,6 +127,9 @@ impl State {
     /// Publishes what is wanted; again at the next tick if some of it had to wait.
     fn publish(&mut self) -> Option<Epoch> {
         let weights = self.wanted.as_mut()?;
+        if self.publisher.must_wait(weights.cause) {
+            return None;
+        }
         let states = self.planner.availability().states();
         match self.publisher.publish(&Wanted { fleet: &self.fleet, weights, states: &states }) {
             Ok(Some(publication)) => {

@@ -4,9 +4,11 @@
 //! frontend's tables. It is written to disk before anything of a new epoch leaves the controller.
 mod indexes;
 mod ledger;
+mod rollback;
 mod store;
 mod table;
 
 pub use indexes::IndexError;
-pub use ledger::{Adopted, Ledger, OpenError, PlanError, Publication, Shadow, Wanted};
+pub use ledger::{Adopted, Ledger, OpenError, PlanError, Publication, Wanted};
+pub use rollback::Shadow;
 pub use store::StoreError;
