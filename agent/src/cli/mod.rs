@@ -50,11 +50,11 @@ pub(crate) fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<()> 
         Command::Run(run) => run.run(),
         Command::Status(status) => status.run(out),
         Command::Explain(explain) => explain.run(out),
-        Command::Freeze(plain) => plain.run(Order::Freeze, out),
+        Command::Freeze(plain) => plain.run(&Order::Freeze, out),
         Command::Pin(pin) => pin.run(out),
-        Command::Nearest(plain) => plain.run(Order::Nearest, out),
-        Command::Detach(plain) => plain.run(Order::Detach, out),
-        Command::Resume(plain) => plain.run(Order::Resume, out),
+        Command::Nearest(plain) => plain.run(&Order::Nearest, out),
+        Command::Detach(plain) => plain.run(&Order::Detach, out),
+        Command::Resume(plain) => plain.run(&Order::Resume, out),
     }
 }
 

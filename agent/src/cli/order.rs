@@ -28,7 +28,7 @@ pub(crate) struct Pin {
 }
 
 impl Plain {
-    pub(crate) fn run(&self, order: Order, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, order: &Order, out: &mut dyn Write) -> anyhow::Result<()> {
         carry_out(&self.path, order, out)
     }
 }
@@ -36,18 +36,18 @@ impl Plain {
 impl Pin {
     pub(crate) fn run(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let (service, engine) = (self.service.as_str().into(), self.engine.as_str().into());
-        carry_out(&self.path, Order::Pin { service, engine }, out)
+        carry_out(&self.path, &Order::Pin { service, engine }, out)
     }
 }
 
-fn carry_out(path: &ConfigPath, order: Order, out: &mut dyn Write) -> anyhow::Result<()> {
+fn carry_out(path: &ConfigPath, order: &Order, out: &mut dyn Write) -> anyhow::Result<()> {
     let config = Config::read(&path.config)?;
     let orders = match ask(&config.admin_socket, &Request::Order { order: order.clone() }) {
         Ok(Answer::Orders(orders)) => orders,
         Ok(other) => anyhow::bail!("the agent answers something else: {other:?}"),
         Err(AskError::NotRunning { .. }) => {
             writeln!(out, "the agent is not running: the order is in force from its start")?;
-            without_agent(&config, &order)?
+            without_agent(&config, order)?
         }
         Err(error) => return Err(error.into()),
     };

@@ -1,7 +1,10 @@
 //! A UDP relay that loses packets, for one client address after another.
 use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc};
 
-use tokio::{net::UdpSocket, task::JoinHandle};
+use tokio::{
+    net::UdpSocket,
+    task::{JoinHandle, JoinSet},
+};
 
 const PACKET: usize = 2048;
 
@@ -34,19 +37,23 @@ impl Drop for Relay {
 }
 
 async fn forward(front: Arc<UdpSocket>, server: SocketAddr, loss_percent: u64) {
-    let mut backs: BTreeMap<SocketAddr, (Arc<UdpSocket>, JoinHandle<()>)> = BTreeMap::new();
+    let mut backs: BTreeMap<SocketAddr, Arc<UdpSocket>> = BTreeMap::new();
+    let mut answers = JoinSet::new();
     let mut dice = Dice(0x1234_5678_9abc_def1);
     let mut packet = [0; PACKET];
     while let Ok((length, client)) = front.recv_from(&mut packet).await {
-        if !backs.contains_key(&client) {
-            let Ok(back) = UdpSocket::bind((server.ip(), 0)).await else { return };
-            let back = Arc::new(back);
-            let answers = tokio::spawn(answer(Arc::clone(&back), Arc::clone(&front), client, loss_percent));
-            backs.insert(client, (back, answers));
-        }
+        let back = match backs.get(&client) {
+            Some(back) => Arc::clone(back),
+            None => {
+                let Ok(back) = UdpSocket::bind((server.ip(), 0)).await.map(Arc::new) else { return };
+                answers.spawn(answer(Arc::clone(&back), Arc::clone(&front), client, loss_percent));
+                backs.insert(client, Arc::clone(&back));
+                back
+            }
+        };
         if dice.percent() >= loss_percent {
             // A send that fails is a lost packet too.
-            drop(backs[&client].0.send_to(&packet[..length], server).await);
+            drop(back.send_to(&packet[..length], server).await);
         }
     }
 }

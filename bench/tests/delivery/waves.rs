@@ -58,6 +58,9 @@ async fn a_routine_publication_reaches_one_host_first_and_a_failure_reaches_all(
     })
     .await;
     assert_eq!(publisher.on_its_way(), Some(second));
+    // Another routine one would start the waves anew; it waits for its turn.
+    let later = lab.weights(&[1.0, 1.25, 0.75, 1.0], Cause::Routine);
+    assert!(publish(&mut publisher, &lab, &later).unwrap().is_none());
     assert_eq!(epochs(&agents).iter().filter(|epoch| **epoch == first).count(), 2);
     let failure = lab.weights(&[0.0, 1.0, 1.0, 1.0], Cause::Failure);
     let third = publish(&mut publisher, &lab, &failure).unwrap().unwrap().epoch;
