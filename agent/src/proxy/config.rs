@@ -358,7 +358,7 @@ impl HttpConfig {
     }
 }
 
-fn in_range<T: PartialOrd + std::fmt::Display>(
+fn in_range<T: Copy + PartialOrd + std::fmt::Display>(
     key: &str,
     value: T,
     least: T,

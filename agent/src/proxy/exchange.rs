@@ -275,7 +275,7 @@ impl Attempt<'_, '_> {
         };
         let bytes = &mut self.request.bytes;
         let head = self.request.head.length;
-        let mut relay = Relay::new(self.worker, self.client, &mut connection.io, &task, early);
+        let mut relay = Relay::new(self.worker, self.client, &mut connection.io, &task, &early);
         let ended = poll_fn(|cx| {
             let polled = relay.poll(cx);
             if relay.seen.begun && bytes.len() > head {

@@ -134,7 +134,7 @@ impl<'a> Relay<'a> {
         client: &'a mut Client,
         engine: &'a mut Io,
         task: &'a Task<'a>,
-        early: Vec<u8>,
+        early: &[u8],
     ) -> Self {
         worker.deadlines.set(&client.deadline, worker.config.upstream.response_timeout);
         let mut relay = Self {
@@ -155,7 +155,7 @@ impl<'a> Relay<'a> {
             blocked: false,
         };
         if !early.is_empty() {
-            relay.take(None, &early);
+            relay.take(None, early);
         }
         relay
     }

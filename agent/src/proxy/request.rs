@@ -90,11 +90,12 @@ async fn read_head(
         if http2 && bytes.starts_with(HTTP2_PREFACE) {
             return Ok(Head::Http2);
         }
-        if !http2 || !HTTP2_PREFACE.starts_with(bytes) {
-            if let Some(head) = RequestHead::parse(bytes, limits.head).map_err(RequestError::Head)? {
-                client.deadline.set_idle(false);
-                return Ok(Head::Request(head));
-            }
+        let may_be_http2 = http2 && HTTP2_PREFACE.starts_with(bytes);
+        if !may_be_http2
+            && let Some(head) = RequestHead::parse(bytes, limits.head).map_err(RequestError::Head)?
+        {
+            client.deadline.set_idle(false);
+            return Ok(Head::Request(head));
         }
         let was_empty = bytes.is_empty();
         match client.fill(worker, bytes).await {

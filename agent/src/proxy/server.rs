@@ -48,6 +48,7 @@ impl Server {
     ///
     /// # Errors
     /// A listener or the access log cannot be opened, or a thread cannot be started; nothing is left open then.
+    #[expect(clippy::needless_pass_by_value, reason = "the workers share them from here on")]
     pub fn start(config: HttpConfig, routes: Arc<Routes>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
         let config = Arc::new(config);
         let (log, log_thread) = match &config.access_log {

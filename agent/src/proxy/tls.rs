@@ -143,7 +143,7 @@ impl EngineTls {
         let spoken = if protocol == UpstreamProtocol::Http2 { HTTP2 } else { HTTP1 };
         client.alpn_protocols = vec![spoken.to_vec()];
         let name = ServerName::try_from(config.server_name.clone());
-        let name = name.map_err(|_| TlsError::Name { name: config.server_name.clone() })?;
+        let name = name.map_err(|_invalid| TlsError::Name { name: config.server_name.clone() })?;
         Ok(Self { connector: TlsConnector::from(Arc::new(client)), name })
     }
 

@@ -44,7 +44,7 @@ pub(crate) async fn send(
                 Ok(count) => written += count,
             }
         }
-        Pin::new(&mut *engine).poll_flush(cx).map_err(|_| UploadEnd::Engine)
+        Pin::new(&mut *engine).poll_flush(cx).map_err(|_broken| UploadEnd::Engine)
     })
     .await
 }
@@ -113,7 +113,7 @@ impl Rest<'_> {
             Ok(count) => count,
         };
         self.worker.deadlines.set(&self.client.deadline, self.worker.config.limits.body_timeout);
-        let taken = self.body.advance(&scratch[..count], |_| {}).map_err(|_| UploadEnd::Client)?;
+        let taken = self.body.advance(&scratch[..count], |_| {}).map_err(|_broken| UploadEnd::Client)?;
         self.client.carry.extend_from_slice(&scratch[taken..count]);
         match self.engine.poll_put(cx, &scratch[..taken]) {
             Poll::Ready(Ok(written)) => self.backlog.extend_from_slice(&scratch[written..taken]),

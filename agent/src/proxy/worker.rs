@@ -123,7 +123,7 @@ impl Worker {
     pub(crate) async fn connect(&self, engine: &Engine) -> io::Result<EngineConnection> {
         let limit = self.config.upstream.connect_timeout;
         let connected = tokio::time::timeout(limit, self.connect_in_time(engine)).await;
-        let io = connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let io = connected.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))??;
         Ok(EngineConnection::new(io, engine.address, self.deadlines.now()))
     }
 
