@@ -68,7 +68,7 @@ async fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut request = httparse::Request::new(&mut headers);
-        let parsed = request.parse(&held).map_err(|_| std::io::ErrorKind::InvalidData)?;
+        let parsed = request.parse(&held).map_err(|_malformed| std::io::ErrorKind::InvalidData)?;
         if let httparse::Status::Complete(head) = parsed {
             let length =
                 request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
