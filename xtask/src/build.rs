@@ -51,7 +51,8 @@ pub(crate) fn binary(profile: Profile, name: &str) -> Result<PathBuf> {
 /// Kernel object and host binaries.
 pub(crate) fn all(profile: Profile, kernel: &KernelToolchain) -> Result<()> {
     let object = kernel_object(kernel)?;
-    let flags: &[&str] = if profile == Profile::Release { &["--release"] } else { &[] };
+    // The tests' own dependencies change features of shared crates: built together, each crate is compiled once.
+    let flags: &[&str] = if profile == Profile::Release { &["--release"] } else { &["--all-targets"] };
     cargo().args(["build"]).args(HOST_PACKAGES).args(flags).run()?;
     let beside = target().join(profile.folder()).join(OBJECT);
     fs::copy(&object, &beside)
