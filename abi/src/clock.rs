@@ -15,10 +15,12 @@ impl Tick {
         Self(((monotonic / Self::SECONDS) % Self::PERIOD + 1) as u16)
     }
 
-    /// Ticks from `earlier` to this one, modulo the period.
+    /// Ticks from `earlier` to this one; 0 where `earlier` is not in the half period before, but just ahead.
     #[inline(always)]
     pub const fn since(self, earlier: Self) -> u16 {
-        if self.0 >= earlier.0 { self.0 - earlier.0 } else { self.0.wrapping_sub(earlier.0).wrapping_sub(1) }
+        let wrapped = if self.0 < earlier.0 { 1 } else { 0 };
+        let ticks = self.0.wrapping_sub(earlier.0).wrapping_sub(wrapped);
+        if ticks > 0x7fff { 0 } else { ticks }
     }
 
     /// The age stamp of flow and affinity entries: units of 16 s, modulo 256.
@@ -43,5 +45,6 @@ mod tests {
     fn an_interval_across_the_wrap_leaves_zero_out() {
         assert_eq!(Tick(2).since(Tick(65_535)), 2);
         assert_eq!(Tick(9).since(Tick(4)), 5);
+        assert_eq!(Tick(9).since(Tick(10)), 0);
     }
 }

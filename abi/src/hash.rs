@@ -83,6 +83,15 @@ impl HashKey {
     }
 }
 
+/// The hash by which new flows of a key are refused: below a service's `shed_below`. It takes all bits of the key's
+/// hash, so that it says nothing about the slot, and a salt that changes every ten minutes.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the upper half")]
+pub const fn shed_hash(key: u64, salt: u32) -> u32 {
+    let salted = key ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((salted ^ salted >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as u32
+}
+
 #[inline(always)]
 fn halves_product(word: u64, mask: u64) -> u64 {
     let masked = word ^ mask;
@@ -160,6 +169,19 @@ mod tests {
 
         for found in [ports, sources, v6] {
             assert!((120.0..391.0).contains(&found), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_fifth_of_the_keys_of_each_slot_is_shed_at_a_threshold_of_a_fifth() {
+        let key = HashKey::expand(*b"a secret of 16 b");
+        for slot in [0, 77] {
+            let hashes = (0_u64..).map(|n| key.of_key(n)).filter(|hash| hash & 0xff == slot).take(5_000);
+
+            let shed = hashes.filter(|&hash| shed_hash(hash, 12) < u32::MAX / 5).count();
+
+            // Standard deviation 28.
+            assert!((860..1140).contains(&shed), "{shed} of 5,000");
         }
     }
 

@@ -20,7 +20,7 @@ pub use clock::{Tick, UDP_ORIGIN_TICKS};
 pub use config::{Config, FLAG_REDIRECT_ONLY, FLAG_RESET_LOST, Placement};
 pub use engine::{Engine, EngineFlags, FORWARD_INHERIT, Method, mac_words, nat_half, nat_half_parts};
 pub use flow::{Bucket, CONFIRMED_WAYS, Entry, WAYS};
-pub use hash::{HashKey, conversation_key};
+pub use hash::{HashKey, conversation_key, shed_hash};
 pub use layout::{LAYOUT_HASH, MAPS, MapKind, MapSpec, Writer, total_bytes};
 pub use next_hop::NextHop;
 pub use reply::{Reply, ReplyKey};

@@ -6,6 +6,7 @@ pub mod delivery;
 pub mod demo;
 pub mod engine;
 pub mod load;
+pub mod pps;
 pub mod proxy;
 pub mod row;
 pub mod solver;

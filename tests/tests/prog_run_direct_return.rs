@@ -80,3 +80,18 @@ fn outer_sources_of_many_flows_differ_and_those_of_one_flow_do_not() {
     assert_eq!(first, again);
     assert!(others.len() > 95, "{} sources of 100 flows", others.len());
 }
+
+#[test]
+fn the_engine_host_takes_off_what_the_frontend_host_put_on() {
+    let mut lab = Lab::of(&Fleet::new().v4(Forwarding::Ipip).v6(Forwarding::Ipip)).unwrap();
+    for packet in [Packet::tcp(CLIENT4, VIP4, ACK), Packet::tcp(CLIENT6, VIP6, ACK)] {
+        let outer = lab.run(&packet.frame()).unwrap().frame;
+
+        let outcome = lab.run_program("penstock_decap", &outer).unwrap();
+
+        assert_eq!(outcome, Outcome { verdict: Verdict::Pass, frame: packet.towards_engine().frame() });
+    }
+    let plain = Packet::tcp(CLIENT4, VIP4, ACK).frame();
+    let outcome = lab.run_program("penstock_decap", &plain).unwrap();
+    assert_eq!(outcome, Outcome { verdict: Verdict::Pass, frame: plain });
+}

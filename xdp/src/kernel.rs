@@ -7,6 +7,12 @@ use crate::{
     shared::{SharedWord, SlotWords},
 };
 
+/// What taking off an outer header needs.
+pub trait Shrink {
+    /// Moves the start of the packet back by `BYTES`.
+    fn shrink<const BYTES: i32>(&self) -> Option<Frame<'_>>;
+}
+
 /// Maps, helpers and the packet's context. Every index may be out of range, which gives `None`.
 pub trait Kernel {
     fn config(&self) -> Option<&Config>;
@@ -29,6 +35,8 @@ pub trait Kernel {
     fn ingress(&self) -> u32;
     /// Moves the start of the packet forward by `BYTES`, to make room for outer headers.
     fn grow<const BYTES: i32>(&self) -> Option<Frame<'_>>;
+    /// Cuts the packet down to `BYTES`, or gives none where it is shorter.
+    fn resize<const BYTES: u32>(&self) -> Option<Frame<'_>>;
     fn count(&self, reason: Reason);
     /// Counts a packet of `bytes` IP bytes that goes from a service to an engine.
     fn count_forwarded(&self, service: u16, engine: u16, bytes: u16, new_flow: bool);

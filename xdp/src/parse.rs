@@ -12,10 +12,10 @@ pub const ETHER_IPV6: u16 = 0x86dd_u16.to_be();
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
+pub const ACK: u8 = 0x10;
 
 /// The transport header of a packet.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use crate::{
     key,
     parse::{ETHERNET_BYTES, Ipv4, Phase},
     path::{drop, pass, route},
-    rewrite::{Way, destination, encapsulate, link, reply, way4},
-    slot,
+    rewrite::{Way, destination, encapsulate, link, reply, reset, way4},
+    slot::{self, Choice},
     verdict::Verdict,
 };
 
@@ -55,8 +55,18 @@ fn towards_engine<K: Kernel>(
     }
     let key = key::key4(config, service, packet);
     let flow = || key::flow4(config, service, packet);
-    let Some((index, engine)) = slot::choose(kernel, config, service, key, &packet.transport, flow) else {
-        return drop(kernel, Reason::NoEngine);
+    let (index, engine) = match slot::choose(kernel, config, service, key, &packet.transport, flow) {
+        Choice::Engine(index, engine) => (index, engine),
+        Choice::Reset => {
+            kernel.count(Reason::Reset);
+            return reset::reset4(kernel, config, ethernet, packet);
+        }
+        Choice::Shed => {
+            kernel.count(Reason::Shed);
+            kernel.count_refused(service.index);
+            return reset::reset4(kernel, config, ethernet, packet);
+        }
+        Choice::Nobody => return drop(kernel, Reason::NoEngine),
     };
     if engine.address4 == 0 {
         return drop(kernel, Reason::NoMethod);

@@ -7,8 +7,8 @@ use crate::{
     key,
     parse::{ETHERNET_BYTES, Ipv6, Phase},
     path::{drop, pass, route},
-    rewrite::{Way, destination, encapsulate, link, reply, way6},
-    slot,
+    rewrite::{Way, destination, encapsulate, link, reply, reset, way6},
+    slot::{self, Choice},
     verdict::Verdict,
 };
 
@@ -40,8 +40,18 @@ fn towards_engine<K: Kernel>(
     }
     let key = key::key6(config, service, packet);
     let flow = || key::flow6(config, service, packet);
-    let Some((index, engine)) = slot::choose(kernel, config, service, key, &packet.transport, flow) else {
-        return drop(kernel, Reason::NoEngine);
+    let (index, engine) = match slot::choose(kernel, config, service, key, &packet.transport, flow) {
+        Choice::Engine(index, engine) => (index, engine),
+        Choice::Reset => {
+            kernel.count(Reason::Reset);
+            return reset::reset6(kernel, config, ethernet, packet);
+        }
+        Choice::Shed => {
+            kernel.count(Reason::Shed);
+            kernel.count_refused(service.index);
+            return reset::reset6(kernel, config, ethernet, packet);
+        }
+        Choice::Nobody => return drop(kernel, Reason::NoEngine),
     };
     kernel.count_forwarded(
         service.index,

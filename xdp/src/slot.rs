@@ -4,8 +4,8 @@
 //! table of packet against slot is the contract.
 
 use penstock_abi::{
-    Config, Engine, EngineFlags, MAX_SLOTS, Reason, Route, SLOTS_PER_GROUP, Service, Slot, Tick,
-    UDP_ORIGIN_TICKS,
+    Config, Engine, EngineFlags, FLAG_RESET_LOST, MAX_SLOTS, Reason, Route, SLOTS_PER_GROUP, Service, Slot,
+    Tick, UDP_ORIGIN_TICKS, shed_hash,
 };
 
 use crate::{
@@ -17,6 +17,27 @@ use crate::{
 /// Other slots looked at while neither engine nor fallback of a slot takes new flows.
 const PROBES: u32 = 4;
 const NO_ENGINE: u32 = u32::MAX;
+const LOST: u32 = u32::MAX - 1;
+
+/// What becomes of a packet to a service.
+#[derive(Clone, Copy, Debug)]
+pub enum Choice<'k> {
+    Engine(u16, &'k Engine),
+    /// The flow's engine is out, and lost flows are to be reset.
+    Reset,
+    /// New flows of this key are refused.
+    Shed,
+    /// Nobody can serve it.
+    Nobody,
+}
+
+/// Whether new flows of a key are refused. A UDP datagram does not tell whether it is new, so all of the key's are.
+#[inline(always)]
+fn is_shed(config: &Config, service: &Service, key: u64, transport: &Transport<'_>) -> bool {
+    service.shed_below != 0
+        && transport.phase() != Phase::Established
+        && shed_hash(key, config.shed_salt) < service.shed_below
+}
 
 /// The engine for a packet whose key hashes to `key`, and its index. `flow` gives the hash of its flow where that has
 /// to be looked up.
@@ -28,24 +49,34 @@ pub fn choose<'k, K: Kernel>(
     key: u64,
     transport: &Transport<'_>,
     flow: impl FnOnce() -> u64,
-) -> Option<(u16, &'k Engine)> {
+) -> Choice<'k> {
+    if is_shed(config, service, key, transport) {
+        return Choice::Shed;
+    }
     #[expect(clippy::cast_possible_truncation, reason = "the slot takes the low bits")]
     let at = service.slot_base + (key as u32 & service.slot_mask);
     #[expect(clippy::cast_possible_truncation, reason = "four")]
-    let group = kernel.routes(at / SLOTS_PER_GROUP as u32)?;
+    let Some(group) = kernel.routes(at / SLOTS_PER_GROUP as u32) else {
+        return Choice::Nobody;
+    };
     let route = Route::in_word(group.load(), at);
-    let engine = kernel.engine(route.engine())?;
+    let Some(engine) = kernel.engine(route.engine()) else {
+        return Choice::Nobody;
+    };
     if !route.is_changed() && EngineFlags(engine.flags).is_steady() {
-        return Some((route.engine(), engine));
+        return Choice::Engine(route.engine(), engine);
     }
     let moment = Moment {
         key,
         flow: flow(),
         phase: transport.phase(),
         closes: transport.closes(),
+        resets: config.flags & FLAG_RESET_LOST != 0,
         tick: Tick(config.tick),
     };
-    let bucket = kernel.flow_bucket(flow::flow_bucket(moment.flow))?;
+    let Some(bucket) = kernel.flow_bucket(flow::flow_bucket(moment.flow)) else {
+        return Choice::Nobody;
+    };
     let found = match moment.phase {
         Phase::New => None,
         Phase::Established | Phase::Datagram => flow::find(bucket, moment.flow, moment.tick.stamp()),
@@ -58,11 +89,16 @@ pub fn choose<'k, K: Kernel>(
         if found.refreshed && found.engine != route.engine() {
             mark_diverged(kernel, at, moment.tick);
         }
-        return Some((found.engine, engine));
+        return Choice::Engine(found.engine, engine);
     }
     let index = decide(kernel, service, at | if found.is_some() { FOUND } else { 0 }, &moment);
-    let index = u16::try_from(index).ok()?;
-    Some((index, kernel.engine(index)?))
+    if index == LOST {
+        return Choice::Reset;
+    }
+    match u16::try_from(index).ok().and_then(|index| Some((index, kernel.engine(index)?))) {
+        Some((index, engine)) => Choice::Engine(index, engine),
+        None => Choice::Nobody,
+    }
 }
 
 /// What a packet in a transitioning slot brings along.
@@ -72,6 +108,8 @@ struct Moment {
     flow: u64,
     phase: Phase,
     closes: bool,
+    /// Flows of engines that are out are reset, not re-slotted.
+    resets: bool,
     tick: Tick,
 }
 
@@ -105,6 +143,9 @@ fn decide<K: Kernel>(kernel: &K, service: &Service, at_and_mark: u32, moment: &M
     };
     let kept = known.filter(|&engine| flags(kernel, engine).keeps_flows());
     if kept.is_none() && known.is_some() {
+        if moment.resets && moment.phase == Phase::Established {
+            return LOST;
+        }
         kernel.count(Reason::Reslotted);
     }
     let Some(engine) = kept.or_else(|| for_new_flow(kernel, service, slot, moment.key)) else {

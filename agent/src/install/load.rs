@@ -2,6 +2,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use aya::{
@@ -22,7 +23,9 @@ use super::{
 
 const PROGRAM: &str = "penstock";
 const PROGRAM_FRAGS: &str = "penstock_frags";
-const VERIFIER_TRIES: u32 = 5;
+const VERIFIER_TRIES: u32 = 50;
+/// Between two tries, so that a burst of signals passes.
+const VERIFIER_PAUSE: Duration = Duration::from_millis(100);
 const BPFFS_MAGIC: i64 = 0xcafe_4a11;
 
 /// Loads the object; its maps are those pinned in `folder`, made where they are missing.

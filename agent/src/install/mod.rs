@@ -46,6 +46,8 @@ use tables::{Plan, Region, Regions};
 
 /// Ticks without divergence after which a slot is stable again: 15 minutes.
 const IDLE_TICKS: u16 = 225;
+/// Ticks for which the same keys are shed: 10 minutes.
+const SALT_TICKS: u16 = 150;
 /// Ticks between two looks at the slots in transition.
 const SETTLE_EVERY: u16 = 4;
 
@@ -132,7 +134,7 @@ impl Installer {
     /// As [`Installer::install`], but the snapshot may also be another content of the epoch in force: tables that a
     /// person on this host ordered, or took back.
     pub fn replace(&mut self, snapshot: &Snapshot) -> Result<InstallReport, InstallError> {
-        let now = self.now();
+        let now = self.advance_clock();
         let plans = self.plan(snapshot, now)?;
         let replies = records::replies(snapshot)?;
         let placement = self.place(snapshot)?;
@@ -352,28 +354,56 @@ impl Installer {
             return;
         }
         if EngineFlags(flags).is_steady() {
-            tables::hold(&self.live.maps, &self.regions, engine, self.now());
+            tables::hold(&self.live.maps, &self.regions, engine, self.advance_clock());
         }
         engines::write(&self.live.maps, index, Engine { flags, ..record });
+    }
+
+    /// Refuses new flows of this fraction of a service's keys, 0 to 1. The keys change every ten minutes.
+    pub fn shed(&mut self, service: u16, fraction: f64) {
+        let index = usize::from(service);
+        if index >= MAX_SERVICES || self.live.maps.vips.get(index).is_empty() {
+            return;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 32 bits")]
+        let shed_below = (fraction.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
+        let maps = &self.live.maps;
+        let record = Service { shed_below, ..maps.vips.get(index) };
+        maps.vips.set(index, record);
+        let base = Placement(maps.config.get(0).placement).half() as usize * SERVICE_RECORDS;
+        for position in base..base + SERVICE_RECORDS {
+            let placed = maps.services.get(position);
+            if !placed.is_empty() && placed.index == service {
+                maps.services.set(position, record);
+            }
+        }
     }
 
     /// Advances the clock of slots and flows, makes idle slots stable, and follows changes of the host's neighbours.
     /// Call every second; it may start `ip` and wait for it.
     pub fn maintain(&mut self) -> Transition {
         self.refresh_hops();
-        let now = self.now();
+        let now = self.advance_clock();
         let maps = &self.live.maps;
-        let config = maps.config.get(0);
-        if config.tick != now.0 {
-            let ([t0, t1], [s0, s1, s2, s3]) = (now.0.to_ne_bytes(), config.shed_salt.to_ne_bytes());
-            let word = u64::from_ne_bytes([t0, t1, 0, 0, s0, s1, s2, s3]);
-            maps.config.publish(0, offset_of!(Config, tick), word);
-        }
         if self.last_settled.is_none_or(|last| now.since(last) >= SETTLE_EVERY) {
             self.last_settled = Some(now);
             self.transition = tables::settle(maps, &self.regions, now, IDLE_TICKS);
         }
         self.transition
+    }
+
+    /// Writes the time that the kernel compares with, and gives it.
+    fn advance_clock(&self) -> Tick {
+        let now = self.now();
+        let maps = &self.live.maps;
+        let config = maps.config.get(0);
+        if config.tick != now.0 {
+            let salt = u32::from(now.0 / SALT_TICKS);
+            let ([t0, t1], [s0, s1, s2, s3]) = (now.0.to_ne_bytes(), salt.to_ne_bytes());
+            let word = u64::from_ne_bytes([t0, t1, 0, 0, s0, s1, s2, s3]);
+            maps.config.publish(0, offset_of!(Config, tick), word);
+        }
+        now
     }
 
     fn now(&self) -> Tick {

@@ -2,7 +2,7 @@
 
 /// A program that does the least that a way of forwarding has to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Floor {
+pub(crate) enum Floor {
     Pass,
     MacSwap,
     Nat,
@@ -12,10 +12,10 @@ pub(super) enum Floor {
 }
 
 impl Floor {
-    pub(super) const ALL: &[Self] =
+    pub(crate) const ALL: &[Self] =
         &[Self::Pass, Self::MacSwap, Self::Nat, Self::Nat6, Self::Ipip, Self::Ip6Ip6];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::MacSwap => "mac_swap",
@@ -26,7 +26,7 @@ impl Floor {
         }
     }
 
-    pub(super) const fn program(self) -> &'static str {
+    pub(crate) const fn program(self) -> &'static str {
         match self {
             Self::Pass => "floor_pass",
             Self::MacSwap => "floor_mac_swap",
@@ -37,20 +37,20 @@ impl Floor {
         }
     }
 
-    pub(super) const fn is_v6(self) -> bool {
+    pub(crate) const fn is_v6(self) -> bool {
         matches!(self, Self::Nat6 | Self::Ip6Ip6)
     }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Method {
+pub(crate) enum Method {
     Dnat,
     L2,
     Ipip,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Traffic {
+pub(crate) enum Traffic {
     /// One established TCP flow.
     TcpStable,
     /// 512 Ki established TCP flows.
@@ -68,13 +68,13 @@ pub(super) enum Traffic {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Case {
-    pub(super) method: Method,
-    pub(super) traffic: Traffic,
+pub(crate) struct Case {
+    pub(crate) method: Method,
+    pub(crate) traffic: Traffic,
 }
 
 impl Case {
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         const TRAFFIC: [Traffic; 7] = [
             Traffic::TcpStable,
             Traffic::TcpStable512k,
@@ -88,7 +88,7 @@ impl Case {
         methods.iter().flat_map(|&method| TRAFFIC.map(|traffic| Self { method, traffic })).collect()
     }
 
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let method = match self.method {
             Method::Dnat => "dnat",
             Method::L2 => "l2",
@@ -106,7 +106,7 @@ impl Case {
         format!("{method}/{traffic}")
     }
 
-    pub(super) const fn floor(self) -> Floor {
+    pub(crate) const fn floor(self) -> Floor {
         match (self.method, self.traffic) {
             (Method::L2, _) => Floor::MacSwap,
             (Method::Dnat, Traffic::V6Address) => Floor::Nat6,
@@ -117,7 +117,7 @@ impl Case {
     }
 
     /// Flows that the harness varies over; 0 for flows that never repeat.
-    pub(super) const fn flows(self) -> u32 {
+    pub(crate) const fn flows(self) -> u32 {
         match self.traffic {
             Traffic::TcpStable => 1,
             Traffic::TcpTransition => 1 << 16,

@@ -3,9 +3,9 @@
 //! A harness in the kernel restores each packet and varies its flow, then goes on to the program under test; its own
 //! cost is in every figure and in every floor. Rounds measure floors and cases in turn, and the median of each is
 //! taken, so that a busy machine slows both alike.
-mod case;
+pub(crate) mod case;
 mod packet;
-mod rig;
+pub(crate) mod rig;
 
 use anyhow::Context;
 use case::{Case, Floor, Traffic};
@@ -47,13 +47,13 @@ pub fn run(options: &Options) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn median(figures: &mut [f64]) -> f64 {
+pub(crate) fn median(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
 /// The last CPU that this process may use.
-fn pin_to_one_cpu() -> anyhow::Result<()> {
+pub(crate) fn pin_to_one_cpu() -> anyhow::Result<()> {
     use nix::{
         sched::{CpuSet, sched_getaffinity, sched_setaffinity},
         unistd::Pid,

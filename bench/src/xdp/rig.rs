@@ -1,11 +1,11 @@
 //! The data path under test and the harness in front of it.
-use std::fs;
+use std::{fs, time::Instant};
 
 use anyhow::{Context, bail};
 use aya::{
     Ebpf,
     maps::{Array, ProgramArray},
-    programs::{ProgramFd, TestRun, TestRunOptions, Xdp},
+    programs::{ProgramFd, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode},
 };
 use penstock_agent::install::load_program;
 use penstock_tests::prog_run::{Fleet, Lab};
@@ -22,7 +22,7 @@ const XDP_PASS: u32 = 2;
 /// `Setup` of the harness in the kernel, as bytes.
 const SETUP_BYTES: usize = 104;
 
-pub(super) struct Rig {
+pub(crate) struct Rig {
     lab: Lab,
     bench: Ebpf,
     under_test: ProgramFd,
@@ -37,7 +37,7 @@ struct Work<'a> {
 }
 
 impl Rig {
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let mut lab = Lab::new()?;
         lab.come_in_by("out0")?;
         lab.installer.install(&fleet(false).snapshot).context("installing the first snapshot")?;
@@ -55,7 +55,7 @@ impl Rig {
     }
 
     /// Nanoseconds a packet of a floor, harness included.
-    pub(super) fn floor(&mut self, floor: Floor, packets: u32) -> anyhow::Result<f64> {
+    pub(crate) fn floor(&mut self, floor: Floor, packets: u32) -> anyhow::Result<f64> {
         let fd = program(&mut self.bench, floor.program())?.fd()?.try_clone()?;
         let frame = if floor.is_v6() { packet::v6(packet::port(Method::Dnat)) } else { packet::v4() };
         let verdict = if floor == Floor::Pass { XDP_PASS } else { XDP_TX };
@@ -64,7 +64,7 @@ impl Rig {
     }
 
     /// Nanoseconds a packet of a case, harness included.
-    pub(super) fn case(&mut self, case: Case, packets: u32) -> anyhow::Result<f64> {
+    pub(crate) fn case(&mut self, case: Case, packets: u32) -> anyhow::Result<f64> {
         let fd = self.under_test.try_clone()?;
         let frame = packet::of_case(case);
         let is_v6 = case.traffic == Traffic::V6Address;
@@ -76,14 +76,58 @@ impl Rig {
         self.run(&fd, &work, packets)
     }
 
-    fn run(&mut self, under_test: &ProgramFd, work: &Work<'_>, packets: u32) -> anyhow::Result<f64> {
+    /// Ends the way of live frames: a program at the far end of the engines' device drops them there.
+    pub(crate) fn drop_at_far_end(&mut self) -> anyhow::Result<()> {
+        let drop = program(&mut self.bench, "floor_drop")?;
+        load_program(drop).context("loading floor_drop")?;
+        drop.attach("out1", XdpMode::Driver).context("attaching to out1")?;
+        Ok(())
+    }
+
+    /// Seconds for `packets` live frames of a case, sent on by this CPU.
+    pub(crate) fn live_case(&mut self, case: Case, packets: u32) -> anyhow::Result<f64> {
+        let fd = self.under_test.try_clone()?;
+        let frame = packet::of_case(case);
+        self.run_live(
+            &fd,
+            &Work { frame: &frame, is_v6: false, flows: case.flows(), verdict: XDP_TX },
+            packets,
+        )
+    }
+
+    /// Seconds for `packets` live frames of a floor.
+    pub(crate) fn live_floor(&mut self, floor: Floor, packets: u32) -> anyhow::Result<f64> {
+        let fd = program(&mut self.bench, floor.program())?.fd()?.try_clone()?;
+        let frame = packet::v4();
+        self.run_live(&fd, &Work { frame: &frame, is_v6: false, flows: 1 << 19, verdict: XDP_TX }, packets)
+    }
+
+    fn run_live(&mut self, under_test: &ProgramFd, work: &Work<'_>, packets: u32) -> anyhow::Result<f64> {
+        let context = self.prepare(under_test, work)?;
+        let start = Instant::now();
+        program(&mut self.bench, "harness")?.test_run(TestRunOptions {
+            data_in: Some(work.frame),
+            ctx_in: Some(&context),
+            repeat: packets,
+            attrs: TestRunAttrs::new().xdp_live_frames(64),
+            ..TestRunOptions::new()
+        })?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Tells the harness what to repeat, and gives the context of its packets.
+    fn prepare(&mut self, under_test: &ProgramFd, work: &Work<'_>) -> anyhow::Result<Vec<u8>> {
         let mut array = ProgramArray::try_from(self.bench.map_mut("UNDER_TEST").context("no UNDER_TEST")?)?;
         array.set(0, under_test, 0)?;
         let mut setup: Array<_, [u8; SETUP_BYTES]> =
             Array::try_from(self.bench.map_mut("SETUP").context("no SETUP")?)?;
         let sequence = setup.get(&0, 0)?[16..24].to_vec();
         setup.set(0, setup_bytes(work, &sequence)?, 0)?;
-        let context = self.lab.context(work.frame);
+        Ok(self.lab.context(work.frame))
+    }
+
+    fn run(&mut self, under_test: &ProgramFd, work: &Work<'_>, packets: u32) -> anyhow::Result<f64> {
+        let context = self.prepare(under_test, work)?;
         let harness = program(&mut self.bench, "harness")?;
         let result = harness.test_run(TestRunOptions {
             data_in: Some(work.frame),

@@ -108,15 +108,20 @@ impl Lab {
         };
         change(&mut config);
         let installer = Installer::open(&config)?;
-        let ebpf = program(&config)?;
+        let ebpf = load(&config)?;
         let ingress = index_of("in0")?;
         Ok(Self { installer, config, ebpf, ingress })
     }
 
     /// The packet door, on this lab's maps.
     pub fn program(&mut self) -> Result<&mut Xdp, LabError> {
-        let program = self.ebpf.program_mut("penstock").expect("loaded in `with`");
-        program.try_into().map_err(|error: aya::programs::ProgramError| LabError::Run(error.into()))
+        program(&mut self.ebpf, "penstock")
+    }
+
+    /// Sets the data path up once more on the same folder, as an agent that was restarted or upgraded does.
+    pub fn upgrade(&mut self) -> Result<(), LabError> {
+        self.installer = Installer::open(&self.config)?;
+        Ok(())
     }
 
     /// The object that this lab's program is from.
@@ -133,8 +138,13 @@ impl Lab {
 
     /// Runs the packet door once on a frame that came in by `in0`.
     pub fn run(&mut self, frame: &[u8]) -> Result<Outcome, LabError> {
+        self.run_program("penstock", frame)
+    }
+
+    /// Runs one of the object's programs once.
+    pub fn run_program(&mut self, name: &'static str, frame: &[u8]) -> Result<Outcome, LabError> {
         let context = self.context(frame);
-        let program = self.program()?;
+        let program = program(&mut self.ebpf, name)?;
         let mut out = vec![0; OUT_BYTES];
         let options = TestRunOptions {
             data_in: Some(frame),
@@ -180,20 +190,23 @@ fn object() -> PathBuf {
     env::var_os("PENSTOCK_OBJECT").map_or_else(built, PathBuf::from)
 }
 
-/// The same program as the installer's, on the same pinned maps, for test runs.
-fn program(config: &InstallConfig) -> Result<Ebpf, LabError> {
+/// The same programs as the installer's, on the same pinned maps, for test runs.
+fn load(config: &InstallConfig) -> Result<Ebpf, LabError> {
     let bytes = fs::read(&config.object).map_err(|error| LabError::Load(error.into()))?;
     let mut loader = EbpfLoader::new();
     for map in penstock_abi::MAPS {
         loader.map_pin_path(map.name, Installer::map_folder(&config.pin_dir).join(map.name));
     }
     let mut ebpf = loader.load(&bytes).map_err(|error| LabError::Load(error.into()))?;
-    let program =
-        ebpf.program_mut("penstock").ok_or_else(|| LabError::Load("it has no `penstock`".into()))?;
-    let program: &mut Xdp =
-        program.try_into().map_err(|error: aya::programs::ProgramError| LabError::Load(error.into()))?;
-    load_program(program).map_err(|error| LabError::Load(error.into()))?;
+    for name in ["penstock", "penstock_decap"] {
+        load_program(program(&mut ebpf, name)?).map_err(|error| LabError::Load(error.into()))?;
+    }
     Ok(ebpf)
+}
+
+fn program<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut Xdp, LabError> {
+    let program = ebpf.program_mut(name).ok_or_else(|| LabError::Load(format!("it has no {name}").into()))?;
+    program.try_into().map_err(|error: aya::programs::ProgramError| LabError::Load(error.into()))
 }
 
 fn mac(address: [u8; 6]) -> String {

@@ -1,8 +1,10 @@
 //! Fourth stage: the packet as the engine, or the client, must see it.
+pub mod decapsulate;
 pub mod destination;
 pub mod encapsulate;
 pub mod link;
 pub mod reply;
+pub mod reset;
 
 use penstock_abi::{Engine, EngineFlags, NextHop, Reason};
 

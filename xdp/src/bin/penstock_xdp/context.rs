@@ -1,9 +1,15 @@
 //! The kernel as the stages see it: maps, helpers and the packet's context.
 use penstock_xdp::shared::{SharedWord, SlotWords};
 
-use aya_ebpf::{helpers::bpf_xdp_adjust_head, programs::XdpContext};
+use aya_ebpf::{
+    helpers::{bpf_xdp_adjust_head, bpf_xdp_adjust_tail},
+    programs::XdpContext,
+};
 use penstock_abi::{Config, Engine, NextHop, Reason, Reply, ReplyKey, Service, Traffic};
-use penstock_xdp::{frame::Frame, kernel::Kernel};
+use penstock_xdp::{
+    frame::Frame,
+    kernel::{Kernel, Shrink},
+};
 
 use crate::{maps, next_hop};
 
@@ -36,6 +42,16 @@ fn add(traffic: *mut Traffic, bytes: u16, new_flow: bool) {
     bump(&mut traffic.bytes, u64::from(bytes));
     if new_flow {
         bump(&mut traffic.new_flows, 1);
+    }
+}
+
+impl Shrink for Packet {
+    #[expect(unsafe_code, reason = "a helper of the kernel")]
+    #[inline(always)]
+    fn shrink<const BYTES: i32>(&self) -> Option<Frame<'_>> {
+        // SAFETY: the context is the one that the kernel gave to this program.
+        let status = unsafe { bpf_xdp_adjust_head(self.context.ctx, BYTES) };
+        (status == 0).then(|| self.frame())
     }
 }
 
@@ -107,6 +123,20 @@ impl Kernel for Packet {
     fn grow<const BYTES: i32>(&self) -> Option<Frame<'_>> {
         // SAFETY: the context is the one that the kernel gave to this program.
         let status = unsafe { bpf_xdp_adjust_head(self.context.ctx, -BYTES) };
+        (status == 0).then(|| self.frame())
+    }
+
+    #[expect(unsafe_code, reason = "a helper of the kernel")]
+    #[inline(always)]
+    fn resize<const BYTES: u32>(&self) -> Option<Frame<'_>> {
+        // Opaque, or else the compiler subtracts the addresses in 32 bits, which the verifier refuses.
+        let held = core::hint::black_box(self.context.data_end() - self.context.data());
+        let change = BYTES as i32 - held as i32;
+        if change > 0 {
+            return None;
+        }
+        // SAFETY: the context is the one that the kernel gave to this program.
+        let status = unsafe { bpf_xdp_adjust_tail(self.context.ctx, change) };
         (status == 0).then(|| self.frame())
     }
 

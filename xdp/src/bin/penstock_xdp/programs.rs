@@ -5,7 +5,7 @@ use aya_ebpf::{
     macros::xdp,
     programs::XdpContext,
 };
-use penstock_xdp::{path, verdict::Verdict};
+use penstock_xdp::{path, rewrite::decapsulate, verdict::Verdict};
 
 use crate::context::Packet;
 
@@ -25,6 +25,16 @@ pub(crate) fn penstock_frags(context: XdpContext) -> u32 {
 #[xdp]
 pub(crate) fn penstock_pass(_context: XdpContext) -> u32 {
     XDP_PASS
+}
+
+/// For engine hosts: takes off the outer header of `ipip` and `ip6ip6`.
+#[xdp(frags)]
+pub(crate) fn penstock_decap(context: XdpContext) -> u32 {
+    let packet = Packet { context };
+    match decapsulate::decapsulate(&packet, &packet.frame()) {
+        Verdict::Pass => XDP_PASS,
+        Verdict::Drop | Verdict::Transmit | Verdict::Redirect { .. } => XDP_DROP,
+    }
 }
 
 #[inline(always)]

@@ -44,6 +44,12 @@ pub(crate) fn floor_pass(_context: XdpContext) -> u32 {
     XDP_PASS
 }
 
+/// `XDP_DROP`: the end of the way of live frames.
+#[xdp]
+pub(crate) fn floor_drop(_context: XdpContext) -> u32 {
+    XDP_DROP
+}
+
 /// `XDP_TX` with MAC addresses swapped.
 #[xdp]
 pub(crate) fn floor_mac_swap(context: XdpContext) -> u32 {
