@@ -35,7 +35,7 @@ pub fn service6<'k, K: Kernel>(kernel: &'k K, config: &Config, packet: &Ipv6<'_>
 }
 
 #[inline(always)]
-fn find<'k, K: Kernel>(kernel: &'k K, config: &Config, vip: &Vip) -> Option<&'k Service> {
+pub(crate) fn find<'k, K: Kernel>(kernel: &'k K, config: &Config, vip: &Vip) -> Option<&'k Service> {
     let placement = Placement(config.placement);
     #[expect(clippy::cast_possible_truncation, reason = "4,096 records")]
     let base = placement.half() * SERVICE_RECORDS as u32;
@@ -60,9 +60,7 @@ pub fn flow6(config: &Config, service: &Service, packet: &Ipv6<'_>) -> u64 {
 #[inline(always)]
 pub fn key4(config: &Config, service: &Service, packet: &Ipv4<'_>) -> u64 {
     if service.key == KeyKind::Source as u8 {
-        #[expect(clippy::cast_possible_truncation, reason = "an IPv4 mask stands in the low half")]
-        let mask = service.source_mask[0] as u32;
-        return config.hash_key.of_source4(packet.source() & mask);
+        return source4(config, service, packet.source());
     }
     flow4(config, service, packet)
 }
@@ -74,8 +72,22 @@ pub fn key6(config: &Config, service: &Service, packet: &Ipv6<'_>) -> u64 {
         return config.hash_key.of_key(u64::from_be(packet.destination()[1]));
     }
     if service.key == KeyKind::Source as u8 {
-        let (source, mask) = (packet.source(), service.source_mask);
-        return config.hash_key.of_source6([source[0] & mask[0], source[1] & mask[1]]);
+        return source6(config, service, packet.source());
     }
     flow6(config, service, packet)
+}
+
+/// The hash of an IPv4 client, cut to the service's prefix.
+#[inline(always)]
+pub(crate) fn source4(config: &Config, service: &Service, client: u32) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "an IPv4 mask stands in the low half")]
+    let mask = service.source_mask[0] as u32;
+    config.hash_key.of_source4(client & mask)
+}
+
+/// The hash of an IPv6 client, cut to the service's prefix.
+#[inline(always)]
+pub(crate) fn source6(config: &Config, service: &Service, client: [u64; 2]) -> u64 {
+    let mask = service.source_mask;
+    config.hash_key.of_source6([client[0] & mask[0], client[1] & mask[1]])
 }

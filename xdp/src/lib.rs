@@ -29,6 +29,7 @@ pub mod parse;
 pub mod path;
 mod path4;
 mod path6;
+mod quoted;
 pub mod rewrite;
 pub mod shared;
 pub mod slot;

@@ -111,9 +111,18 @@ impl<'a> Transport<'a> {
             Header::Udp(header) => header.store::<u16, 6>(delta.apply_udp(header.load::<u16, 6>())),
         }
     }
+}
 
+/// What tracking asks of a packet.
+pub trait Progress {
+    fn phase(&self) -> Phase;
+    /// Whether the sender ends the flow.
+    fn closes(&self) -> bool;
+}
+
+impl Progress for Transport<'_> {
     #[inline(always)]
-    pub fn phase(&self) -> Phase {
+    fn phase(&self) -> Phase {
         match &self.header {
             Header::Tcp(header) if header.load::<u8, 13>() & (SYN | ACK) == SYN => Phase::New,
             Header::Tcp(_) => Phase::Established,
@@ -121,9 +130,8 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Whether the sender ends the flow.
     #[inline(always)]
-    pub fn closes(&self) -> bool {
+    fn closes(&self) -> bool {
         matches!(&self.header, Header::Tcp(header) if header.load::<u8, 13>() & (FIN | RST) != 0)
     }
 }

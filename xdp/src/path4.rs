@@ -5,8 +5,9 @@ use crate::{
     frame::{Frame, Window},
     kernel::Kernel,
     key,
-    parse::{ETHERNET_BYTES, Ipv4, Phase},
+    parse::{ETHERNET_BYTES, Ipv4, Phase, Progress},
     path::{drop, pass, route},
+    quoted,
     rewrite::{Way, destination, encapsulate, link, reply, reset, way4},
     slot::{self, Choice},
     verdict::Verdict,
@@ -18,7 +19,12 @@ pub(crate) fn run<K: Kernel>(kernel: &K, frame: &Frame<'_>, ethernet: &Window<'_
         return pass(kernel, Reason::Malformed);
     };
     match header.load::<u8, 0>() {
-        0x45 => parsed(kernel, ethernet, Ipv4::parse(frame, header, ETHERNET_BYTES, 20)),
+        0x45 => match Ipv4::parse(frame, header, ETHERNET_BYTES, 20) {
+            Err(Reason::OtherProtocol) => {
+                kernel.config().map_or(Verdict::Pass, |config| quoted::forward4(kernel, config, frame))
+            }
+            packet => parsed(kernel, ethernet, packet),
+        },
         first @ 0x46..=0x4f => {
             let header_bytes = u16::from(first & 0x0f) << 2;
             parsed(kernel, ethernet, Ipv4::parse(frame, header, ETHERNET_BYTES, header_bytes))

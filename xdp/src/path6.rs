@@ -5,8 +5,9 @@ use crate::{
     frame::{Frame, Window},
     kernel::Kernel,
     key,
-    parse::{ETHERNET_BYTES, Ipv6, Phase},
+    parse::{ETHERNET_BYTES, Ipv6, Phase, Progress},
     path::{drop, pass, route},
+    quoted,
     rewrite::{Way, destination, encapsulate, link, reply, reset, way6},
     slot::{self, Choice},
     verdict::Verdict,
@@ -16,6 +17,9 @@ use crate::{
 pub(crate) fn run<K: Kernel>(kernel: &K, frame: &Frame<'_>, ethernet: &Window<'_, 14>) -> Verdict {
     let packet = match Ipv6::parse(frame, ETHERNET_BYTES) {
         Ok(packet) => packet,
+        Err(Reason::OtherProtocol) => {
+            return kernel.config().map_or(Verdict::Pass, |config| quoted::forward6(kernel, config, frame));
+        }
         Err(reason) => return pass(kernel, reason),
     };
     let Some(config) = kernel.config() else {
@@ -97,12 +101,12 @@ fn by_prefix<K: Kernel>(
     packet: &Ipv6<'_>,
     (service, engine, index): (&Service, &Engine, u16),
 ) -> Verdict {
-    let to = match destination::prefix_form(config, packet, service, index) {
-        Ok(to) => to,
+    let half = match destination::prefix_half(config, service, index) {
+        Ok(half) => half,
         Err(reason) => return drop(kernel, reason),
     };
-    let way = way6(kernel, engine, to);
-    destination::rewrite6(packet, to[0], service, engine, matches!(way, Way::Link(_)));
+    let way = way6(kernel, engine, [half, packet.destination()[1]]);
+    destination::rewrite6(packet, half, service, engine, matches!(way, Way::Link(_)));
     match way {
         Way::Link(link) => link::send(kernel, config, ethernet, link),
         Way::Stack | Way::Local => route(kernel),

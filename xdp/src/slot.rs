@@ -11,7 +11,7 @@ use penstock_abi::{
 use crate::{
     flow,
     kernel::Kernel,
-    parse::{Phase, Transport},
+    parse::{Phase, Progress},
 };
 
 /// Other slots looked at while neither engine nor fallback of a slot takes new flows.
@@ -33,7 +33,7 @@ pub enum Choice<'k> {
 
 /// Whether new flows of a key are refused. A UDP datagram does not tell whether it is new, so all of the key's are.
 #[inline(always)]
-fn is_shed(config: &Config, service: &Service, key: u64, transport: &Transport<'_>) -> bool {
+fn is_shed(config: &Config, service: &Service, key: u64, transport: &impl Progress) -> bool {
     service.shed_below != 0
         && transport.phase() != Phase::Established
         && shed_hash(key, config.shed_salt) < service.shed_below
@@ -47,7 +47,7 @@ pub fn choose<'k, K: Kernel>(
     config: &Config,
     service: &Service,
     key: u64,
-    transport: &Transport<'_>,
+    transport: &impl Progress,
     flow: impl FnOnce() -> u64,
 ) -> Choice<'k> {
     if is_shed(config, service, key, transport) {

@@ -74,6 +74,7 @@ pub fn load_program(program: &mut Xdp) -> Result<(), ProgramError> {
     for _ in 1..VERIFIER_TRIES {
         match program.load() {
             Err(ProgramError::LoadError { io_error, .. }) if io_error.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::park_timeout(VERIFIER_PAUSE);
             }
             other => return other,
         }

@@ -28,22 +28,17 @@ pub fn rewrite4(packet: &Ipv4<'_>, service: &Service, engine: &Engine, uses_hop:
     patch_destination(&packet.transport, delta, service.port(), engine.port);
 }
 
-/// The destination of the prefix form: `nat_prefix : service : engine`, then the low half of the VIP as it was.
+/// The upper half of the prefix form's destination: `nat_prefix : service : engine`.
 ///
 /// # Errors
 ///
 /// `NoMethod` while the fleet has no prefix.
 #[inline(always)]
-pub fn prefix_form(
-    config: &Config,
-    packet: &Ipv6<'_>,
-    service: &Service,
-    engine: u16,
-) -> Result<[u64; 2], Refusal> {
+pub fn prefix_half(config: &Config, service: &Service, engine: u16) -> Result<u64, Refusal> {
     if config.nat_prefix == 0 {
         return Err(Reason::NoMethod);
     }
-    Ok([nat_half(config.nat_prefix, service.index, engine), packet.destination()[1]])
+    Ok(nat_half(config.nat_prefix, service.index, engine))
 }
 
 /// Rewrites the upper half of an IPv6 packet's destination and its port.
