@@ -2,7 +2,9 @@
 use std::{collections::BTreeMap, mem::offset_of};
 
 use penstock_abi::{EngineFlags, MAX_SERVICES, MAX_SLOTS, Route, SLOTS_PER_GROUP, Slot, SlotRecord, Tick};
-use penstock_table::{Candidate, Candidates, EngineKey, SlotTable, carry_fallbacks, fallbacks};
+use penstock_table::{
+    Candidate, Candidates, EngineKey, SlotTable, carry_fallbacks, even_fallbacks, fallbacks,
+};
 use penstock_wire::{EngineEntry, TableEntry};
 
 use super::{error::InstallError, maps::Maps, records::class_hash};
@@ -74,7 +76,9 @@ pub(super) fn plan(
     let table =
         SlotTable::new(current.iter().map(|slot| slot.engine).collect()).map_err(|_error| invalid())?;
     let earlier: Vec<u16> = current.iter().map(|slot| slot.fallback).collect();
-    let fallbacks = carry_fallbacks(&table, &earlier, &next, &candidates).map_err(|_error| invalid())?;
+    let carried = carry_fallbacks(&table, &earlier, &next, &candidates).map_err(|_error| invalid())?;
+    // Without this, weights that drift for long overload some survivors of a failure by more than 2 %.
+    let fallbacks = even_fallbacks(&next, &carried, &candidates).map_err(|_error| invalid())?;
     let mut moved = 0;
     let slots = current
         .iter()
