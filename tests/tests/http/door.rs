@@ -12,17 +12,17 @@ use penstock_wire::{EngineEntry, EngineState, Epoch, Snapshot, TableEntry};
 
 use super::raw::Client;
 
-pub const SECRET: [u8; 16] = *b"0123456789abcdef";
+pub(crate) const SECRET: [u8; 16] = *b"0123456789abcdef";
 
-pub struct Door {
-    pub server: Option<Server>,
-    pub routes: Arc<Routes>,
-    pub metrics: Arc<Metrics>,
-    pub address: SocketAddr,
+pub(crate) struct Door {
+    pub(crate) server: Option<Server>,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) address: SocketAddr,
 }
 
 /// One class `chat` with the models `m` and `m2`, on a free port, with `more` in its section.
-pub fn config(more: &str) -> HttpConfig {
+pub(crate) fn config(more: &str) -> HttpConfig {
     let text = format!(
         "listen = [{{ address = \"127.0.0.1:0\" }}]\nworkers = 1\ndefault_class = \"chat\"\n{more}\n\
          [[class]]\nid = \"chat\"\nmodels = [\"m\", \"m2\"]\n"
@@ -30,20 +30,20 @@ pub fn config(more: &str) -> HttpConfig {
     checked(&text)
 }
 
-pub fn checked(text: &str) -> HttpConfig {
+pub(crate) fn checked(text: &str) -> HttpConfig {
     toml::from_str::<RawHttp>(text).unwrap().try_into().unwrap()
 }
 
 impl Door {
     /// Opens a door to `engines`, slots dealt in turn.
-    pub fn open(config: HttpConfig, engines: &[SocketAddr]) -> Self {
+    pub(crate) fn open(config: HttpConfig, engines: &[SocketAddr]) -> Self {
         let door = Self::open_closed(config);
         door.install(&snapshot(1, engines));
         door
     }
 
     /// Opens a door without a table.
-    pub fn open_closed(config: HttpConfig) -> Self {
+    pub(crate) fn open_closed(config: HttpConfig) -> Self {
         let routes = Arc::new(Routes::new(config.bound));
         let metrics = Arc::new(Metrics::new(&config));
         let server = Server::start(config, Arc::clone(&routes), Arc::clone(&metrics)).unwrap();
@@ -51,28 +51,28 @@ impl Door {
         Self { server: Some(server), routes, metrics, address }
     }
 
-    pub fn install(&self, snapshot: &Snapshot) {
+    pub(crate) fn install(&self, snapshot: &Snapshot) {
         self.routes.install(snapshot, None, Tick(1)).unwrap();
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }
 
     /// Sends one request on a connection of its own and reads the answer.
-    pub fn ask(&self, request: &str) -> super::raw::Response {
+    pub(crate) fn ask(&self, request: &str) -> super::raw::Response {
         let mut client = self.client();
         client.send(request.as_bytes());
         client.response()
     }
 
-    pub fn shutdown(&mut self, drain: Duration) {
+    pub(crate) fn shutdown(&mut self, drain: Duration) {
         self.server.take().unwrap().shutdown(drain);
     }
 }
 
 /// A snapshot of class `chat` with 64 slots dealt to the engines in turn.
-pub fn snapshot(counter: u64, engines: &[SocketAddr]) -> Snapshot {
+pub(crate) fn snapshot(counter: u64, engines: &[SocketAddr]) -> Snapshot {
     let indexes: Vec<u16> = (0..).take(engines.len()).collect();
     let slots = (0..64).map(|slot| indexes[slot % indexes.len()]).collect();
     Snapshot {
@@ -87,7 +87,7 @@ pub fn snapshot(counter: u64, engines: &[SocketAddr]) -> Snapshot {
     }
 }
 
-pub fn engine(index: u16, address: SocketAddr) -> EngineEntry {
+pub(crate) fn engine(index: u16, address: SocketAddr) -> EngineEntry {
     EngineEntry {
         index,
         id: format!("engine-{index}").as_str().into(),
@@ -102,13 +102,13 @@ pub fn engine(index: u16, address: SocketAddr) -> EngineEntry {
 }
 
 /// A POST of JSON with more header lines, each with its CR LF.
-pub fn post(path: &str, headers: &str, body: &str) -> String {
+pub(crate) fn post(path: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "POST {path} HTTP/1.1\r\nhost: door\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     )
 }
 
-pub fn chat(body: &str) -> String {
+pub(crate) fn chat(body: &str) -> String {
     post("/v1/chat/completions", "", body)
 }

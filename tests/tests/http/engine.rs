@@ -9,36 +9,36 @@ use std::{
 use super::raw::Reader;
 
 /// An engine whose connections each run a script in a thread. It ends with the test's process.
-pub struct Engine {
-    pub address: SocketAddr,
+pub(crate) struct Engine {
+    pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
 /// A request as an engine received it.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// Head, with its empty line.
-    pub head: String,
+    pub(crate) head: String,
     /// Without framing.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
     /// Whether a header line stands in the head exactly so.
-    pub fn has(&self, line: &str) -> bool {
+    pub(crate) fn has(&self, line: &str) -> bool {
         self.head.split("\r\n").any(|found| found == line)
     }
 }
 
 /// One connection of the door's.
-pub struct Connection {
+pub(crate) struct Connection {
     reader: Reader,
     stream: TcpStream,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Engine {
-    pub fn start(script: impl Fn(&mut Connection) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(&mut Connection) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// Answers every request of every connection with the same bytes.
-    pub fn answering(answer: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer = answer.into();
         Self::start(move |connection| {
             while connection.request().is_some() {
@@ -67,14 +67,14 @@ impl Engine {
     }
 
     /// All requests so far.
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }
 
 impl Connection {
     /// The next request; `None` when the door has closed the connection.
-    pub fn request(&mut self) -> Option<Request> {
+    pub(crate) fn request(&mut self) -> Option<Request> {
         let head = self.reader.head()?;
         let body = self.reader.body(&head)?;
         let request = Request { head, body };
@@ -83,47 +83,47 @@ impl Connection {
     }
 
     /// The head of the next request, its body left unread.
-    pub fn head(&mut self) -> Option<String> {
+    pub(crate) fn head(&mut self) -> Option<String> {
         self.reader.head()
     }
 
     /// Sends bytes; the door may have gone.
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         drop(self.stream.write_all(bytes));
     }
 
     /// Sends bytes; `false` when the door has gone.
-    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
     /// Closes the connection.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         drop(self.stream.shutdown(std::net::Shutdown::Both));
     }
 
     /// Waits until the door closes the connection.
-    pub fn wait_closed(&mut self) {
+    pub(crate) fn wait_closed(&mut self) {
         while self.reader.some().is_some() {}
     }
 }
 
 /// An answer of JSON.
-pub fn json(body: &str) -> String {
+pub(crate) fn json(body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 /// The head of an event stream in chunks.
-pub const STREAM_HEAD: &[u8] =
+pub(crate) const STREAM_HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
-pub fn chunk(data: &str) -> Vec<u8> {
+pub(crate) fn chunk(data: &str) -> Vec<u8> {
     format!("{:x}\r\n{data}\r\n", data.len()).into_bytes()
 }
 
 /// A channel whose receiver a script can wait on from any of its connections.
-pub fn gate() -> (mpsc::Sender<()>, Arc<Mutex<mpsc::Receiver<()>>>) {
+pub(crate) fn gate() -> (mpsc::Sender<()>, Arc<Mutex<mpsc::Receiver<()>>>) {
     let (open, wait) = mpsc::channel();
     (open, Arc::new(Mutex::new(wait)))
 }

@@ -2,6 +2,6 @@
 //! that sends and sees raw bytes.
 #![expect(dead_code, reason = "each suite uses its part")]
 
-pub mod door;
-pub mod engine;
-pub mod raw;
+pub(crate) mod door;
+pub(crate) mod engine;
+pub(crate) mod raw;

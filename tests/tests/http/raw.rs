@@ -8,43 +8,43 @@ use std::{
 /// After this long without a byte, a test fails.
 const LIMIT: Duration = Duration::from_secs(20);
 
-pub struct Client {
+pub(crate) struct Client {
     reader: Reader,
     stream: TcpStream,
 }
 
 /// An answer as it came.
 #[derive(Debug)]
-pub struct Response {
-    pub status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     /// Status line and header lines, with the empty line.
-    pub head: String,
+    pub(crate) head: String,
     /// Without framing.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Trailer lines of a chunked body.
-    pub trailers: String,
+    pub(crate) trailers: String,
     /// The body reached the end that its framing announced.
-    pub complete: bool,
+    pub(crate) complete: bool,
 }
 
 impl Response {
-    pub fn has(&self, line: &str) -> bool {
+    pub(crate) fn has(&self, line: &str) -> bool {
         self.head.split("\r\n").any(|found| found == line)
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.split("\r\n").find_map(|line| {
             let (found, value) = line.split_once(": ")?;
             found.eq_ignore_ascii_case(name).then_some(value)
         })
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
     /// `error.code` of an answer in OpenAI's shape.
-    pub fn error_code(&self) -> String {
+    pub(crate) fn error_code(&self) -> String {
         let json: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
         assert!(json["error"]["message"].is_string() && json["error"]["type"].is_string(), "{json}");
         json["error"]["code"].as_str().unwrap().to_owned()
@@ -52,33 +52,33 @@ impl Response {
 }
 
 impl Client {
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { reader: Reader::new(stream.try_clone().unwrap()), stream }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
     /// Sends what the door may already refuse to read.
-    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    pub fn response(&mut self) -> Response {
+    pub(crate) fn response(&mut self) -> Response {
         self.try_response().expect("an answer")
     }
 
     /// The head of an answer alone.
-    pub fn head(&mut self) -> String {
+    pub(crate) fn head(&mut self) -> String {
         self.reader.head().expect("a head")
     }
 
     /// `None`: the connection ended without an answer.
-    pub fn try_response(&mut self) -> Option<Response> {
+    pub(crate) fn try_response(&mut self) -> Option<Response> {
         let head = self.reader.head()?;
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let (body, trailers, complete) = self.reader.answer_body(&head, status);
@@ -86,17 +86,17 @@ impl Client {
     }
 
     /// Reads until `bytes` bytes or the end.
-    pub fn read(&mut self, bytes: usize) -> Vec<u8> {
+    pub(crate) fn read(&mut self, bytes: usize) -> Vec<u8> {
         self.reader.exactly(bytes).0
     }
 
     /// Whether the connection has ended; waits for it.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         self.reader.some().is_none()
     }
 
     /// Whether anything has arrived.
-    pub fn has_some(&self) -> bool {
+    pub(crate) fn has_some(&self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let found = self.stream.peek(&mut [0]).is_ok();
         self.stream.set_nonblocking(false).unwrap();
@@ -105,7 +105,7 @@ impl Client {
 }
 
 /// Buffered bytes of a connection.
-pub struct Reader {
+pub(crate) struct Reader {
     stream: TcpStream,
     held: Vec<u8>,
     /// Bytes of `held` that were taken.
@@ -113,7 +113,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         Self { stream, held: Vec::new(), at: 0 }
     }
 
@@ -146,7 +146,7 @@ impl Reader {
     }
 
     /// Whatever comes next; `None` at the end.
-    pub fn some(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn some(&mut self) -> Option<Vec<u8>> {
         if self.left().is_empty() && !self.fill() {
             return None;
         }
@@ -171,12 +171,12 @@ impl Reader {
         (self.take(taken), taken == bytes)
     }
 
-    pub fn head(&mut self) -> Option<String> {
+    pub(crate) fn head(&mut self) -> Option<String> {
         self.until(b"\r\n\r\n").map(|head| String::from_utf8(head).unwrap())
     }
 
     /// The body of a request.
-    pub fn body(&mut self, head: &str) -> Option<Vec<u8>> {
+    pub(crate) fn body(&mut self, head: &str) -> Option<Vec<u8>> {
         let (body, _, complete) = self.framed(head)?;
         complete.then_some(body)
     }
