@@ -1,4 +1,5 @@
 //! HTTP/2, TLS and Unix sockets, with curl, and hostile peers that speak HTTP/2.
+#![expect(clippy::unwrap_used, reason = "a suite stops at its first failure")]
 mod http;
 
 use std::{
