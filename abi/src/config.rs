@@ -56,7 +56,6 @@ impl Placement {
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "one bit")]
     pub const fn half(self) -> u32 {
         (self.0 >> Self::HALF) as u32
     }

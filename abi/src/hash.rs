@@ -86,7 +86,6 @@ impl HashKey {
 /// The hash by which new flows of a key are refused: below a service's `shed_below`. It takes all bits of the key's
 /// hash, so that it says nothing about the slot, and a salt that changes every ten minutes.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the upper half")]
 pub const fn shed_hash(key: u64, salt: u32) -> u32 {
     let salted = key ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((salted ^ salted >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as u32

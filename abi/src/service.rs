@@ -83,7 +83,6 @@ impl Vip {
     /// Where its record stands in a half of `SERVICES`: the top bits of a product, on which all bits of the address
     /// bear.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "a position is below SERVICE_RECORDS")]
     pub const fn position(&self, placement: Placement) -> u32 {
         const FIRST: u64 = 0x9fb2_1c65_1e98_df25;
         const SECOND: u64 = 0xd6e8_feb8_6659_fd93;

@@ -1,4 +1,5 @@
 //! `docs/abi.md` is made from the definitions: with `PENSTOCK_WRITE_DOCS=1` this writes it, otherwise it compares.
+#![expect(clippy::unwrap_used, reason = "a test stops at its first failure")]
 use std::{env, fmt::Write as _, fs, path::Path};
 
 use penstock_abi::{LAYOUT_HASH, MAPS, MapKind, Writer, total_bytes};

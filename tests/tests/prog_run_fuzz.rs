@@ -1,5 +1,6 @@
 //! Mutated packets: the verdict is always one of ours, what is not forwarded is left as it was, and forwarding changes
 //! no checksum's truth. `PENSTOCK_FUZZ_PACKETS` sets their number; the long form is a million.
+#![expect(clippy::panic, reason = "a suite stops at its first failure")]
 use std::{collections::BTreeMap, env};
 
 use penstock_tests::prog_run::{
