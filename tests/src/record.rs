@@ -190,7 +190,7 @@ mod tests {
             Entry::Owner(ProcessMark { id: 4, started: 9 }),
             Entry::Process(ProcessMark { id: 5, started: 10 }),
             Entry::Namespace("penstock-1-a".to_owned()),
-            Entry::Folder(PathBuf::from("/tmp/with space")),
+            Entry::Folder(PathBuf::from("/run/with space")),
         ];
 
         for entry in entries {
